@@ -1,0 +1,189 @@
+"""What all verbs share: option types, loading operators, the store, the console, and the records that go out."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.errors import TilewrightError, UsageError
+from tilewright.records import Case, CaseDone, Compared, Event, Tried, to_dict
+
+if TYPE_CHECKING:
+    from tilewright.records import Environment
+    from tilewright.spec.load import KernelCall
+    from tilewright.spec.operator import Operator
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="OPERATOR",
+        help="file.py, file.py:name, package.module:name, or a library operator.",
+        show_default=False,
+    ),
+]
+Json = Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write the records as JSON.")]
+StorePath = Annotated[Path | None, typer.Option("--store", help="The store's file (default .tilewright/store.db).")]
+NoStore = Annotated[bool, typer.Option("--no-store", help="Keep nothing.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of inputs and orders; the same seed gives the same cases.")]
+CaseOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--case",
+        metavar="ID|SIZES",
+        help="One case: an id from an earlier run, or sizes such as 'M=129,N=127'. Repeatable.",
+    ),
+]
+Args = Annotated[
+    str | None,
+    typer.Option("--args", help="Example arguments of a bare kernel, as Python: 'torch.randn(1000), 1000, BLOCK=128'."),
+]
+Grid = Annotated[str | None, typer.Option("--grid", help="Grid of a bare kernel, as Python: '(8,)'.")]
+Archs = Annotated[str | None, typer.Option("--arch", help="Chips, such as a100,h100 or sm_90 (default: the GPU here).")]
+Shapes = Annotated[str | None, typer.Option("--shapes", help="Declared shapes to take, by name, comma-separated.")]
+Dtype = Annotated[str | None, typer.Option("--dtype", help="Dtype of the floating inputs, such as bf16.")]
+
+
+@dataclass
+class Session:
+    """One invocation: where events are shown, where records are kept, what goes into --json."""
+
+    console: Any
+    store: Any
+    run_id: int
+    json_path: str | None
+    environment: Environment
+    command: str
+    records: list[Any] = field(default_factory=list)
+    exit_code: int = 0
+
+    def drain(self, events: Generator[Event, None, Any]) -> Any:
+        """Shows and keeps what a stage yields; returns what it returns."""
+        while True:
+            try:
+                event = next(events)
+            except StopIteration as end:
+                return end.value
+            self.console.handle(event)
+            match event:
+                case CaseDone(result=record) | Tried(trial=record) | Compared(comparison=record):
+                    self.keep(record)
+
+    def keep(self, record: Any) -> None:
+        """Adds a record to the store and to --json."""
+        self.records.append(record)
+        self.store.add(self.run_id, record)
+
+    def worsen(self, code: int) -> None:
+        """The most telling exit code wins: a finding, then bad usage, a missing machine, incompleteness."""
+        order = (1, 2, 3, 4, 0)
+        self.exit_code = min(self.exit_code, code, key=order.index)
+
+
+@contextlib.contextmanager
+def session(
+    command: str, operators: Sequence[str], json_path: str | None, store_path: Path | None, no_store: bool
+) -> Iterator[Session]:
+    """Opens the store and the console; writes --json and closes the run, whatever happens within."""
+    probe = importlib.import_module("tilewright.hardware.probe")
+    db = importlib.import_module("tilewright.store.db")
+    console = importlib.import_module("tilewright.report.console")
+    environment = probe.environment()
+    store = db.NullStore() if no_store else db.Store(store_path or db.default_path())
+    shown = console.Console(file=sys.stderr if json_path == "-" else None)
+    run_id = store.begin_run(command, list(operators), environment)
+    current = Session(shown, store, run_id, json_path, environment, command)
+    text = "interrupted"
+    try:
+        yield current
+        text = "done"
+    except TilewrightError as error:
+        current.worsen(error.exit_code)
+        text = error.what
+        raise
+    finally:
+        shown.close()
+        store.finish_run(run_id, current.exit_code, text)
+        _write_json(current)
+
+
+def _write_json(current: Session) -> None:
+    if current.json_path is None:
+        return
+    data = {
+        "schema": 1,
+        "command": current.command,
+        "exit_code": current.exit_code,
+        "environment": to_dict(current.environment),
+        "records": [to_dict(record) for record in current.records],
+    }
+    text = json.dumps(data, indent=1)
+    if current.json_path == "-":
+        print(text)
+        return
+    try:
+        Path(current.json_path).write_text(text + "\n")
+    except OSError as error:
+        raise UsageError(f"cannot write {current.json_path}: {error.strerror}") from None
+
+
+def kernel_call(args: str | None, grid: str | None) -> KernelCall | None:
+    """Example arguments for a bare kernel, from --args and --grid."""
+    if args is None and grid is None:
+        return None
+    if args is None or grid is None:
+        raise UsageError("--args and --grid go together", "for a bare kernel give both")
+    load = importlib.import_module("tilewright.spec.load")
+    call: KernelCall = load.KernelCall(args, grid)
+    return call
+
+
+def interpreting() -> bool:
+    """Whether the user exported TRITON_INTERPRET; this process itself must not interpret, or nothing compiles."""
+    value = os.environ.pop("TRITON_INTERPRET", "0")
+    return value.lower() not in ("", "0", "false", "off", "no")
+
+
+def operators(target: str, call: KernelCall | None = None) -> tuple[Operator, ...]:
+    """The operators a target names; requires Triton, as every verb but list and doctor does."""
+    load = importlib.import_module("tilewright.spec.load")
+    loaded: tuple[Operator, ...] = load.load(target, call)
+    return loaded
+
+
+def wanted_cases(
+    texts: Sequence[str] | None, operator: Operator, store: Any
+) -> tuple[list[Case] | None, list[dict[str, Any]] | None]:
+    """--case as exact cases (ids of earlier runs) and as sizes."""
+    if not texts:
+        return None, None
+    cases = importlib.import_module("tilewright.debug.cases")
+    exact: list[Case] = []
+    sizes: list[dict[str, Any]] = []
+    for text in texts:
+        if "=" in text:
+            sizes.append(cases.parse(text))
+        else:
+            exact.append(_case_by_id(text, operator, store))
+    return exact or None, sizes or None
+
+
+def _case_by_id(text: str, operator: Operator, store: Any) -> Case:
+    errors = importlib.import_module("tilewright.errors")
+    found = store.find_case(operator.name, text)
+    if len(found) == 1:
+        case: Case = found[0]
+        return case
+    if found:
+        raise errors.CaseUnknown(f"--case {text} names {len(found)} cases of {operator.name}", "give more digits")
+    raise errors.CaseUnknown(
+        f"no case {text} of {operator.name} in the store", "give its sizes instead: --case 'M=129,N=127'"
+    )

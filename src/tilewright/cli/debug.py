@@ -1,0 +1,83 @@
+"""``tilewright debug``: is the kernel right?"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tilewright.cli import common
+from tilewright.records import DebugReport
+
+
+def command(
+    target: common.Target,
+    case: common.CaseOption = None,
+    pdb: Annotated[
+        bool, typer.Option("--pdb", help="Open the debugger in the kernel, at the failing program.")
+    ] = False,
+    interpreter: Annotated[
+        bool, typer.Option("--interpreter", help="Use Triton's stock interpreter (the default executor).")
+    ] = False,
+    device: Annotated[bool, typer.Option("--device", help="Run the cases on this machine's GPU instead.")] = False,
+    arch: Annotated[str, typer.Option("--as", help="The chip that host code believes to be there.")] = "h100",
+    args: common.Args = None,
+    grid: common.Grid = None,
+    budget: Annotated[
+        float, typer.Option("--budget", help="Seconds after which no further planned case starts; 0 for none.")
+    ] = 60.0,
+    seed: common.Seed = 0,
+    json: common.Json = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Also write a report page.")] = None,
+    store: common.StorePath = None,
+    no_store: common.NoStore = False,
+) -> None:
+    interpreter = common.interpreting() or interpreter
+    call = common.kernel_call(args, grid)
+    operators = common.operators(target, call)
+    with common.session(f"debug {target}", [o.name for o in operators], json, store, no_store) as session:
+        reports = []
+        for operator in operators:
+            options = _options(operator, session, case, pdb=pdb, device=device, arch=arch, budget=budget, seed=seed)
+            report = debug(session, operator, options, call, shown_target(target, operator, operators))
+            reports.append((shown_target(target, operator, operators), report))
+            session.worsen(report.exit_code)
+        if html is not None:
+            common_report = importlib.import_module("tilewright.cli.page")
+            path = common_report.write(html, session, target, debug=reports)
+            session.console.line(f"report: {path}")
+    raise typer.Exit(session.exit_code)
+
+
+def debug(session: common.Session, operator: Any, options: Any, call: Any, target: str) -> DebugReport:
+    """Runs the stage, shows its report, keeps the smallest cases so that --case finds them."""
+    stage = importlib.import_module("tilewright.debug.stage")
+    load = importlib.import_module("tilewright.spec.load")
+    report: DebugReport = session.drain(stage.run(operator.name, load.address(operator, call), options))
+    for case in report.smallest.values():
+        session.store.add(session.run_id, case)
+    session.keep(report)
+    session.console.debug_report(report, target, stage.smallest_by_finding(report))
+    return report
+
+
+def shown_target(target: str, operator: Any, operators: tuple[Any, ...]) -> str:
+    """How the user names this operator again: ``file.py:name`` where the file holds several."""
+    return f"{target}:{operator.name}" if len(operators) > 1 else target
+
+
+def _options(operator: Any, session: common.Session, case: list[str] | None, **given: Any) -> Any:
+    stage = importlib.import_module("tilewright.debug.stage")
+    exact, sizes = common.wanted_cases(case, operator, session.store)
+    return stage.DebugOptions(
+        target=given["arch"],
+        exact=exact,
+        cases=sizes,
+        seed=given["seed"],
+        pdb=given["pdb"],
+        device=given["device"],
+        budget_seconds=given["budget"] or None,
+        stdout_to_stderr=session.json_path == "-",
+    )

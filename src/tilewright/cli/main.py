@@ -1,0 +1,59 @@
+"""``tilewright``: the verbs, the global options, and how errors leave."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import typer
+
+import tilewright
+from tilewright.cli import bench, debug, doctor, history, list_, run, tune
+from tilewright.errors import TilewrightError
+
+app = typer.Typer(
+    name="tilewright",
+    help="Debug, benchmark and tune Triton kernels against a golden PyTorch reference, on a laptop as on a GPU.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run", help="Debug, bench and tune an operator, and write a report.")(run.command)
+app.command("debug", help="Find what is wrong with a kernel: cases, findings, the line to change.")(debug.command)
+app.command("bench", help="Time an operator against its baselines.")(bench.command)
+app.command("tune", help="Say which configurations fit and which are worth trying; on a GPU, choose one.")(tune.command)
+app.command("list", help="List the operators of a file, or of the library.")(list_.command)
+app.command("history", help="List past runs.")(history.command)
+app.command("doctor", help="Say what this machine can do, and what is missing.")(doctor.command)
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: bool = typer.Option(False, "--version", help="Print the version and end.", is_eager=True),
+) -> None:
+    if version:
+        print(f"tilewright {tilewright.__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """The console script: errors become one line and an exit code; a traceback only where it was asked for."""
+    wants_traceback = "--traceback" in sys.argv
+    sys.argv = [word for word in sys.argv if word != "--traceback"]
+    try:
+        app(standalone_mode=True)
+    except TilewrightError as error:
+        if wants_traceback:
+            traceback.print_exc()
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted; what was finished is in the store", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output has gone (| head); say nothing more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

@@ -1,0 +1,64 @@
+"""``tilewright tune``: what fits, what is worth trying, what is best."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Annotated, Any
+
+import typer
+
+from tilewright.cli import common
+
+
+def command(
+    target: common.Target,
+    arch: common.Archs = None,
+    shapes: common.Shapes = None,
+    case: common.CaseOption = None,
+    dtype: common.Dtype = None,
+    workers: Annotated[int, typer.Option("--workers", help="Compilations at a time.")] = 2,
+    top: Annotated[int, typer.Option("--top", help="Rows shown of each table; 0 for all.")] = 0,
+    seed: common.Seed = 0,
+    json: common.Json = None,
+    store: common.StorePath = None,
+    no_store: common.NoStore = False,
+) -> None:
+    common.interpreting()
+    operators = common.operators(target)
+    with common.session(f"tune {target}", [o.name for o in operators], json, store, no_store) as session:
+        for operator in operators:
+            _, sizes = common.wanted_cases(case, operator, session.store)
+            tune(
+                session,
+                operator,
+                options(arch, shapes=shapes, cases=sizes, dtype=dtype, workers=workers, seed=seed, keep=not no_store),
+                top,
+            )
+    raise typer.Exit(session.exit_code)
+
+
+def options(arch: str | None, *, shapes: str | None = None, keep: bool = True, **given: Any) -> Any:
+    """Options of the stage from what was typed."""
+    stage = importlib.import_module("tilewright.tune.stage")
+    targets = importlib.import_module("tilewright.hardware.targets")
+    table = importlib.import_module("tilewright.runtime.table")
+    return stage.TuneOptions(
+        targets=targets.find_all(arch) if arch else None,
+        shapes=shapes.split(",") if shapes else None,
+        table=table.Table() if keep else None,
+        **given,
+    )
+
+
+def tune(session: common.Session, operator: Any, given: Any, top: int = 0) -> Any:
+    """Runs the stage and shows a table for each shape and chip."""
+    stage = importlib.import_module("tilewright.tune.stage")
+    load = importlib.import_module("tilewright.spec.load")
+    report = session.drain(stage.run(operator, load.address(operator), given, session.store))
+    for (shape, chip), trials in report.trials.items():
+        session.console.trials(trials[:top] if top else trials, title=f"{operator.name}, {shape}, {chip}")
+    for label, choice in report.choices.items():
+        session.keep(choice)
+        session.console.choice(label, choice)
+    session.worsen(report.exit_code)
+    return report

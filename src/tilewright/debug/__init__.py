@@ -1,0 +1,39 @@
+"""The debug stage: is the kernel right? Cases, executors, findings."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.records import DebugReport, Event, drain
+
+if TYPE_CHECKING:
+    from tilewright.spec.operator import Operator
+
+
+def debug(
+    operator: Operator,
+    cases: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    on_event: Callable[[Event], None] = lambda event: None,
+    **options: Any,
+) -> DebugReport:
+    """Runs an operator's cases and reports every fault they reach.
+
+    Args:
+        operator: what ``@tw.operator`` or ``tw.Operator`` made.
+        cases: keyword arguments of wanted cases, such as ``[dict(M=129, N=127)]``; None plans them from
+            the kernel's own block sizes.
+        on_event: called with each event while it works.
+        **options: fields of ``tilewright.debug.stage.DebugOptions`` (``target``, ``seed``, ``device``, …).
+
+    Raises:
+        TilewrightError: the operator cannot be reached from a child process, or its reference raises.
+    """
+    # Imported at the call: importing the package must not import torch.
+    stage = importlib.import_module("tilewright.debug.stage")
+    load = importlib.import_module("tilewright.spec.load")
+    events = stage.run(operator.name, load.address(operator), stage.DebugOptions(cases=cases, **options))
+    report: DebugReport = drain(events, on_event)
+    return report

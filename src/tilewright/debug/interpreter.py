@@ -1,0 +1,198 @@
+"""Executing launches with Triton's stock interpreter (``TRITON_INTERPRET=1``), in a child process.
+
+The language is the interpreter's; the loop over programs is ours, so that memory is fenced, the program
+at work is known, and a debugger can be opened in the one that matters. print, assert and breakpoint in
+kernels work as in any Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pdb
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from triton.runtime import interpreter as stock
+from triton.runtime.interpreter import InterpretedFunction
+
+from tilewright.debug import bfloat
+from tilewright.debug.guard import Memory, WildAccess, is_users_code
+from tilewright.errors import TilewrightError, UsageError
+from tilewright.launch.launch import Launch, constexpr_names
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Where a debugger is wanted: at the start of one program of one launch."""
+
+    launch: int
+    program: tuple[int, int, int]
+
+
+@dataclass
+class Interpreter:
+    """A handler for captured launches that executes each at once.
+
+    ``debugger`` opens pdb where an access goes wild, and at ``stop``.
+    """
+
+    memory: Memory = field(default_factory=lambda: Memory(stock._interpreter))
+    launches: list[Launch] = field(default_factory=list)
+    programs: int = 0
+    debugger: Debugger | None = None
+    stop: Stop | None = None
+
+    def __call__(self, launch: Launch) -> None:
+        if not isinstance(launch.kernel, InterpretedFunction):
+            raise UsageError(f"{launch.name}: not made under TRITON_INTERPRET=1, so the interpreter cannot run it")
+        index = len(self.launches)
+        self.launches.append(launch)
+        self.memory.start_launch(launch)
+        function = launch.kernel.rewrite()
+        with _replaced(stock, "_interpreter", self.memory), bfloat.mended(), _language_of(function):
+            arguments = self._convert(launch)
+            stock.interpreter_builder.set_grid_dim(*launch.grid)
+            for program in _programs(launch.grid):
+                self.memory.program = program
+                self.programs += 1
+                stock.interpreter_builder.set_grid_idx(*program)
+                self._run(function, arguments, Stop(index, program))
+
+    def _run(self, function: Callable[..., Any], arguments: dict[str, Any], here: Stop) -> None:
+        if self.debugger is not None and self.stop == here:
+            self.debugger.run(function, arguments)
+            return
+        try:
+            function(**arguments)
+        except Exception as error:
+            wild = find_cause(error, WildAccess)
+            if self.debugger is not None and wild is not None:
+                self.debugger.post_mortem(wild, here.program)
+            raise
+
+    def _convert(self, launch: Launch) -> dict[str, Any]:
+        """Kernel arguments as the interpreter wants them, with made-up addresses for tensors."""
+        constexprs = constexpr_names(launch.kernel)
+        convert = stock._implicit_cvt
+        converted = {}
+        for name, value in launch.arguments.items():
+
+            def with_region(argument: Any, name: str = name) -> Any:
+                result = convert(argument)
+                tensor = getattr(argument, "base", argument)  # triton.reinterpret wraps a tensor
+                if hasattr(argument, "data_ptr") and isinstance(tensor, torch.Tensor):
+                    result.handle.data = np.array(
+                        [self.memory.admit(name, _as_dtype(argument, tensor))], dtype=np.uint64
+                    )
+                return result
+
+            # Descriptors convert their base by the module's own name for this function.
+            with _replaced(stock, "_implicit_cvt", with_region):
+                converted[name] = value if name in constexprs else with_region(value)
+        return converted
+
+
+def _as_dtype(argument: Any, tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(torch.uint8) if argument is not tensor and argument.dtype.itemsize == 1 else tensor
+
+
+class Debugger:
+    """pdb in a kernel: the clock of the process's limits is stopped while the user has the terminal."""
+
+    def __init__(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+        self._pause, self._resume = pause, resume
+
+    def run(self, function: Callable[..., Any], arguments: dict[str, Any]) -> None:
+        """Runs one program of a kernel under pdb, from its first line."""
+        with self._terminal():
+            pdb.Pdb().runcall(function, **arguments)
+
+    def post_mortem(self, error: BaseException, program: tuple[int, int, int]) -> None:
+        """Opens pdb at the line of the kernel where an exception came up."""
+        entry = error.__traceback__
+        frames = []
+        while entry is not None:
+            frames.append(entry)
+            entry = entry.tb_next
+        own = [e for e in frames if is_users_code(e.tb_frame.f_code.co_filename)]
+        here = own[-1] if own else frames[-1]
+        alone = types.TracebackType(None, here.tb_frame, here.tb_lasti, here.tb_lineno)
+        with self._terminal():
+            print(f"*** program {program}: {error}", flush=True)
+            debugger = pdb.Pdb()
+            debugger.reset()
+            debugger.interaction(here.tb_frame, alone)
+
+    def breakpoint(self, *args: Any, **kwargs: Any) -> None:
+        """What ``breakpoint()`` in a kernel does: the clock stays stopped, as pdb returns only in passing."""
+        self._pause()
+        pdb.Pdb().set_trace(sys._getframe(1))
+
+    @contextlib.contextmanager
+    def _terminal(self) -> Iterator[None]:
+        self._pause()
+        try:
+            yield
+        finally:
+            self._resume()
+
+
+def find_cause(error: BaseException | None, kind: type[BaseException]) -> Any:
+    """The first exception of a type along an exception's causes: the interpreter wraps what kernels raise."""
+    while error is not None:
+        if isinstance(error, kind):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """What a kernel raised, below the interpreter's wrapping."""
+    while error.__cause__ is not None and not isinstance(error, TilewrightError):
+        error = error.__cause__
+    return error
+
+
+def kernel_line(error: BaseException) -> tuple[str, int] | None:
+    """File and line in a kernel where an exception came up, or None where it came from the host."""
+    link: BaseException | None = error
+    while link is not None and not any(
+        f.f_code is Interpreter._run.__code__ for f, _ in traceback.walk_tb(link.__traceback__)
+    ):
+        link = link.__cause__ or link.__context__
+    if link is None:
+        return None
+    own = [(f.f_code.co_filename, line) for f, line in traceback.walk_tb(root_cause(error).__traceback__)]
+    return next((place for place in reversed(own) if is_users_code(place[0])), None)
+
+
+def _programs(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
+    for x in range(grid[0]):
+        for y in range(grid[1]):
+            for z in range(grid[2]):
+                yield x, y, z
+
+
+@contextlib.contextmanager
+def _language_of(function: Callable[..., Any]) -> Iterator[None]:
+    scope = stock._patch_lang(function)
+    try:
+        yield
+    finally:
+        scope.restore()
+
+
+@contextlib.contextmanager
+def _replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+    former = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, former)

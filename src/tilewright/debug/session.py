@@ -1,0 +1,63 @@
+"""What a debug child does: it imports the operator under TRITON_INTERPRET=1 and answers for its cases."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from tilewright.debug import cases
+from tilewright.debug.check import check_case
+from tilewright.debug.interpreter import Debugger
+from tilewright.debug.shrink import shrink
+from tilewright.errors import TilewrightError
+from tilewright.hardware.targets import find
+from tilewright.launch.capture import record
+from tilewright.process import Emitter
+from tilewright.records import Case, CaseResult, Finding
+from tilewright.spec.load import Address, resolve
+from tilewright.spec.operator import Operator
+
+
+def _operator(address: Address) -> Operator:
+    return resolve(address)  # its module is imported once
+
+
+def plan_cases(
+    emit: Emitter, *, address: Address, target: str, wanted: list[Mapping[str, Any]] | None, seed: int
+) -> list[Case]:
+    """The cases of an operator: those a user wants, or those its blocks suggest."""
+    _prepare(emit)
+    operator = _operator(address)
+    if wanted is not None:
+        return [cases.explicit(operator, arguments, seed) for arguments in wanted]
+    try:
+        probe = cases.first_case(operator)
+        launches = record(operator, operator.make_inputs(probe), find(target))
+    except TilewrightError:
+        raise
+    except Exception:
+        launches = []  # the launcher raises; the first case will say so with its line
+    return cases.plan(operator, cases.blocks_of(launches), seed)
+
+
+def run_case(emit: Emitter, *, address: Address, case: Case, target: str, pdb: bool) -> CaseResult:
+    """Checks one case; with ``pdb`` the terminal goes to the debugger where it fails."""
+    debugger = _prepare(emit)
+    return check_case(_operator(address), case, find(target), debugger=debugger if pdb else None)
+
+
+def shrink_case(emit: Emitter, *, address: Address, case: Case, finding: Finding, target: str, seconds: float) -> Case:
+    """The smallest case that fails like this one."""
+    _prepare(emit)
+    operator = _operator(address)
+    return shrink(operator, case, finding, lambda candidate: check_case(operator, candidate, find(target)), seconds)
+
+
+def _prepare(emit: Emitter) -> Debugger:
+    torch.set_num_threads(1)  # tiles are small; threads would only wait for each other
+    debugger = Debugger(emit.pause, emit.resume)
+    sys.breakpointhook = debugger.breakpoint
+    return debugger

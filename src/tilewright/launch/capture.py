@@ -1,0 +1,172 @@
+"""Running a launcher with each of its launches handed to a handler, instead of a GPU.
+
+A handler gets the :class:`Launch` and does with it what it likes: execute it at once (so that the next
+launch reads what this one wrote), or keep it. ``JITFunction.run`` alone is not enough to intercept:
+autotuned kernels ask for a driver and a benchmark before it, so a stand-in driver is active meanwhile,
+and an autotuner launches the configurations it is told to, once each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.interpreter import InterpretedFunction
+from triton.runtime.jit import JITFunction
+
+from tilewright.hardware.target import Target
+from tilewright.launch.driver import standing_in
+from tilewright.launch.launch import Launch, bind
+from tilewright.records import Config
+from tilewright.spec.inputs import Inputs
+from tilewright.spec.operator import Operator
+
+Handler = Callable[[Launch], Any]
+WarmupHandler = Callable[[Launch], Any]
+# Which of an autotuner's configurations to launch: a function of them that picks some.
+Choose = Callable[[Any, list[Any]], list[Any]]
+
+_OURS = ("debug", "instrumentation_mode", "fpsan_homomorphic_casts")
+
+
+def first_config(tuner: Any, configs: list[Any]) -> list[Any]:
+    return configs[:1]
+
+
+def every_config(tuner: Any, configs: list[Any]) -> list[Any]:
+    return configs
+
+
+def only(config: Config) -> Choose:
+    """Picks the configuration of an autotuner that equals ``config``; others are left out."""
+
+    def choose(tuner: Any, configs: list[Any]) -> list[Any]:
+        return [c for c in configs if config_values(c) == dict(config.values)] or configs[:1]
+
+    return choose
+
+
+def config_values(config: Any) -> dict[str, Any]:
+    """The values of a ``triton.Config``: meta-parameters and launch options that it sets."""
+    values = dict(config.kwargs)
+    for option in ("num_warps", "num_stages", "num_ctas", "maxnreg"):
+        value = getattr(config, option, None)
+        if value is not None and not (option == "num_ctas" and value == 1):
+            values[option] = value
+    return values
+
+
+@contextlib.contextmanager
+def capture(
+    handler: Handler,
+    target: Target,
+    *,
+    choose: Choose = first_config,
+    on_warmup: WarmupHandler | None = None,
+) -> Iterator[None]:
+    """Within it, each kernel launch of this process goes to ``handler``.
+
+    Args:
+        target: the chip that host code and Triton believe to be there.
+        choose: which configurations an ``@triton.autotune`` kernel launches.
+        on_warmup: answers ``kernel.warmup(...)``; by default it returns None.
+    """
+    tuning: list[tuple[Any, Config]] = []
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        kwargs = {name: value for name, value in kwargs.items() if name not in _OURS}
+        tuner, config = tuning[-1] if tuning else (None, None)
+        for hook in self.pre_run_hooks:
+            hook(*args, **kwargs)
+        if warmup:
+            launch = bind(self, args, kwargs, (1, 1, 1), config, tuner)
+            return on_warmup(launch) if on_warmup else None
+        return handler(bind(self, args, kwargs, grid, config, tuner))
+
+    def run_tuned(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = None
+        for config in choose(self, _pruned(self, args, kwargs)):
+            tuning.append((self, Config(config_values(config))))
+            try:
+                with _single(self, config):
+                    result = original_tuned(self, *args, **kwargs)
+            finally:
+                tuning.pop()
+        return result
+
+    original_tuned = Autotuner.run
+    with standing_in(target), _replaced((JITFunction, run), (InterpretedFunction, run), (Autotuner, run_tuned)):
+        yield
+
+
+@contextlib.contextmanager
+def pinned(config: Config) -> Iterator[None]:
+    """Within it, autotuned kernels launch this configuration, for real, and tune nothing."""
+    original = Autotuner.run
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        matching = [c for c in self.configs if config_values(c) == dict(config.values)]
+        if not matching:
+            return original(self, *args, **kwargs)
+        with _single(self, matching[0]):
+            return original(self, *args, **kwargs)
+
+    with _replaced((Autotuner, run)):
+        yield
+
+
+def call(operator: Operator, inputs: Inputs, config: Config | None = None) -> Any:
+    """Calls an operator in a configuration, be it the launcher's own parameter or an autotuner's."""
+    if config is None or operator.space is not None:
+        return operator.launch(inputs, config)
+    with pinned(config):
+        return operator.launch(inputs)
+
+
+def record(
+    operator: Operator,
+    inputs: Inputs,
+    target: Target,
+    config: Config | None = None,
+    *,
+    choose: Choose = first_config,
+    on_warmup: WarmupHandler | None = None,
+) -> list[Launch]:
+    """All launches of one call, none executed: outputs hold what the host put there."""
+    launches: list[Launch] = []
+    with capture(launches.append, target, choose=choose, on_warmup=on_warmup):
+        operator.launch(inputs, config)
+    return launches
+
+
+def _pruned(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The configurations left by the kernel's own pruning, which may look at the arguments."""
+    if not tuner.early_config_prune:
+        return list(tuner.configs)
+    tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
+    own = {name: value for name, value in kwargs.items() if name not in ("grid", "warmup")}
+    return list(tuner.early_config_prune(tuner.configs, tuner.nargs, **own))
+
+
+@contextlib.contextmanager
+def _single(tuner: Any, config: Any) -> Iterator[None]:
+    """An autotuner with one configuration does not benchmark."""
+    configs, tuner.configs = tuner.configs, [config]
+    try:
+        yield
+    finally:
+        tuner.configs = configs
+
+
+@contextlib.contextmanager
+def _replaced(*methods: tuple[type, Callable[..., Any]]) -> Iterator[None]:
+    former = [cls.__dict__["run"] for cls, _ in methods]
+    for cls, method in methods:
+        cls.run = method  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for (cls, _), method in zip(methods, former, strict=True):
+            cls.run = method  # type: ignore[attr-defined]

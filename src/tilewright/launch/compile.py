@@ -1,0 +1,189 @@
+"""Compiling a caught launch for any Target, with no GPU: TTIR here, the rest in child processes.
+
+The frontend runs in this process (it is Python on the user's own functions); everything behind it gets
+text, runs under limits, and may abort without harm. Results are kept in a cache that is given from above.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import triton
+from triton._C.libtriton import ir
+from triton.compiler.compiler import ASTSource, make_backend
+from triton.compiler.errors import CompilationError
+from triton.runtime.jit import JITFunction, create_function_from_signature
+
+from tilewright.errors import ChildFailed, KernelCompileError, TilewrightError, UsageError
+from tilewright.hardware.target import Target
+from tilewright.launch.driver import gpu_target
+from tilewright.launch.launch import Launch, python_function
+from tilewright.process import Limits, run_many
+from tilewright.records import Resources
+
+COMPILE_LIMITS = Limits(seconds=120, memory_bytes=6 * 2**30)
+_TASK = "tilewright.launch.pipeline:compile_ttir"
+
+
+class Cache(Protocol):
+    """Where results of compilations are kept."""
+
+    def get(self, key: str) -> Mapping[str, Any] | None: ...
+
+    def put(self, key: str, value: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Frontend TTIR of a launch for a Target: all that the compiler behind the frontend needs."""
+
+    kernel: str
+    ttir: str
+    target: tuple[str, Any, int]
+    options: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """The content hash of this compilation: same text, chip, options and Triton, same binary."""
+        words = json.dumps([self.ttir, list(map(str, self.target)), sorted(self.options.items()), triton.__version__])
+        return hashlib.sha256(words.encode()).hexdigest()
+
+
+def lower(launch: Launch, target: Target, *, debug: bool = False) -> Lowered:
+    """Frontend TTIR of a caught launch, before any pass.
+
+    Raises:
+        KernelCompileError: Triton rejects the kernel; the message has the user's line.
+    """
+    if not isinstance(launch.kernel, JITFunction):
+        raise UsageError(
+            f"{launch.name} was made under TRITON_INTERPRET=1, and cannot be compiled in this process",
+            "unset TRITON_INTERPRET before Python imports triton",
+        )
+    chip = gpu_target(target)
+    backend = make_backend(chip)
+    given = {**launch.options, "debug": debug}
+    try:
+        binder = create_function_from_signature(launch.kernel.signature, launch.kernel.params, backend)
+        bound, specialization, extra = binder(**launch.arguments, **given)
+        options, signature, constexprs, attributes = launch.kernel._pack_args(
+            backend, given, bound, specialization, extra
+        )
+        source = ASTSource(launch.kernel, signature, constexprs, attributes)
+        context = ir.context()
+        ir.load_dialects(context)
+        backend.load_dialects(context)
+        module = source.make_ir(
+            chip, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
+        )
+    except CompilationError as error:
+        raise KernelCompileError(_frontend_message(launch, error)) from None
+    except (KeyError, TypeError, ValueError, AssertionError, AttributeError, NotImplementedError) as error:
+        raise KernelCompileError(f"{launch.name}: {type(error).__name__}: {error}") from None
+    return Lowered(launch.name, str(module), (chip.backend, chip.arch, chip.warp_size), dict(launch.options))
+
+
+def _frontend_message(launch: Launch, error: CompilationError) -> str:
+    """Triton's message with the line in the user's file, on one line."""
+    cause: BaseException = error
+    while cause.__cause__ is not None and isinstance(cause.__cause__, Exception):
+        cause = cause.__cause__
+    words = str(getattr(cause, "error_message", None) or cause).strip().splitlines()
+    function = python_function(launch.kernel)
+    start = function.__code__.co_firstlineno
+    relative = getattr(getattr(error, "node", None), "lineno", None)
+    first_body_line = launch.kernel.starting_line_number if hasattr(launch.kernel, "starting_line_number") else start
+    line = first_body_line + relative - 1 if relative else start
+    return f"{function.__code__.co_filename}:{line}: {launch.name} does not compile: {words[-1] if words else error}"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What compiling gave: resources, and the texts of the stages that were asked for."""
+
+    lowered: Lowered
+    resources: Resources
+    texts: Mapping[str, Any]
+
+
+def compile_many(
+    jobs: Sequence[Lowered],
+    *,
+    workers: int,
+    shared_only: bool = False,
+    keep: tuple[str, ...] = (),
+    cache: Cache | None = None,
+    limits: Limits = COMPILE_LIMITS,
+) -> Iterator[tuple[int, Compiled | TilewrightError]]:
+    """Compiles many, in child processes; yields (index, result or its error) as they end.
+
+    Jobs with one key are compiled once. A compiler that aborts or runs away costs its job only.
+    """
+    kind = "shared" if shared_only else "full"
+    first: dict[str, int] = {}
+    followers: dict[int, list[int]] = {}
+    for index, job in enumerate(jobs):
+        leader = first.setdefault(job.key, index)
+        followers.setdefault(leader, []).append(index)
+    todo = []
+    for leader, same in followers.items():
+        known = cache.get(f"{kind}:{jobs[leader].key}") if cache is not None and not keep else None
+        if known is None:
+            todo.append(leader)
+            continue
+        for index in same:
+            yield index, _restored(jobs[index], known)
+    arguments = [
+        {
+            "ttir": jobs[i].ttir,
+            "target": jobs[i].target,
+            "options": jobs[i].options,
+            "shared_only": shared_only,
+            "keep": keep,
+        }
+        for i in todo
+    ]
+    for position, answer in run_many(_TASK, arguments, workers=workers, limits=limits, quiet=True):
+        leader = todo[position]
+        if not isinstance(answer, TilewrightError):
+            resources, texts = answer
+            if cache is not None:
+                cache.put(f"{kind}:{jobs[leader].key}", {"resources": resources.__dict__})
+            for index in followers[leader]:
+                yield index, Compiled(jobs[index], resources, texts)
+            continue
+        if cache is not None and isinstance(answer, KernelCompileError):
+            cache.put(f"{kind}:{jobs[leader].key}", {"error": answer.what})
+        for index in followers[leader]:
+            yield index, _as_compile_error(jobs[index], answer)
+
+
+def _restored(job: Lowered, known: Mapping[str, Any]) -> Compiled | TilewrightError:
+    if "error" in known:
+        return KernelCompileError(str(known["error"]))
+    return Compiled(job, Resources(**known["resources"]), {})
+
+
+def _as_compile_error(job: Lowered, error: TilewrightError) -> TilewrightError:
+    if isinstance(error, ChildFailed):
+        return ChildFailed(f"compiling {job.kernel}: {error.what}", reason=error.reason)
+    return error
+
+
+def compile_one(
+    job: Lowered, *, cache: Cache | None = None, keep: tuple[str, ...] = (), limits: Limits = COMPILE_LIMITS
+) -> Compiled:
+    """Compiles one launch in a child process.
+
+    Raises:
+        KernelCompileError, ChildFailed.
+    """
+    for _, answer in compile_many([job], workers=1, cache=cache, keep=keep, limits=limits):
+        if isinstance(answer, TilewrightError):
+            raise answer
+        return answer
+    raise AssertionError("one job gives one answer")

@@ -1,0 +1,175 @@
+"""The installed compiler, run stage by stage on frontend TTIR: what happens in a compile worker.
+
+Runs in child processes and imports no torch. The stages are the backend's own; nothing of their pass
+lists is repeated here, so that every Triton version answers for itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton import knobs
+from triton._C import libtriton
+from triton._C.libtriton import ir
+from triton.backends.compiler import GPUTarget, Language
+from triton.compiler.compiler import make_backend
+
+from tilewright.errors import KernelCompileError
+from tilewright.records import Resources
+
+BINARY_STAGES = ("cubin", "hsaco")
+
+
+class _StopAfterAllocation(Exception):
+    """Ends the pipeline at shared-memory allocation: feasibility needs nothing behind it."""
+
+
+def compile_ttir(
+    emit: Callable[[Any], None],
+    *,
+    ttir: str,
+    target: tuple[str, Any, int],
+    options: Mapping[str, Any],
+    shared_only: bool = False,
+    keep: tuple[str, ...] = (),
+) -> tuple[Resources, dict[str, Any]]:
+    """Compiles frontend TTIR for a chip; its resources, and the texts of the stages named in ``keep``.
+
+    Args:
+        target: backend, architecture and warp size, as Triton's ``GPUTarget`` takes them.
+        options: launch options such as ``num_warps``.
+        shared_only: stop at shared-memory allocation; registers and spills are None then.
+        keep: stage names, such as ``("ttgir", "ptx", "cubin")``.
+
+    Raises:
+        KernelCompileError: a pass or the assembler failed.
+    """
+    started = time.perf_counter()
+    backend = make_backend(GPUTarget(*target))
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    parsed = backend.parse_options(dict(options))
+    module = _parse(ttir, context)
+    stages: dict[str, Callable[[Any, dict[str, Any]], Any]] = {}
+    backend.add_stages(stages, parsed, Language.TRITON)
+    metadata: dict[str, Any] = {"target": GPUTarget(*target), **parsed.__dict__, "triton_version": triton.__version__}
+    kept: dict[str, Any] = {}
+    log = io.StringIO()
+    try:
+        for name, stage in stages.items():
+            with _stop_at_allocation(module) if shared_only else _assembler_log(log):
+                module = stage(module, metadata)
+            if name in keep:
+                kept[name] = module if isinstance(module, (bytes, str)) else str(module)
+            if name == "amdgcn":
+                log.write(str(module))
+    except _StopAfterAllocation:
+        shared = int(module.get_int_attr("ttg.shared") or 0)
+        return Resources(shared, None, None, None, None, parsed.num_warps, time.perf_counter() - started), kept
+    except Exception as error:
+        raise KernelCompileError(f"{name}: {_first_words(error)}") from None
+    seconds = time.perf_counter() - started
+    return _resources(module, metadata, log.getvalue(), str(target[0]), parsed.num_warps, seconds), kept
+
+
+def _parse(ttir: str, context: Any) -> Any:
+    with tempfile.NamedTemporaryFile("w", suffix=".ttir") as file:  # the binding takes a path only
+        file.write(ttir)
+        file.flush()
+        module = ir.parse_mlir_module(file.name, context)
+    module.context = context
+    return module
+
+
+@contextlib.contextmanager
+def _stop_at_allocation(module: Any) -> Iterator[None]:
+    """Runs the pipeline that is being assembled as soon as it holds the shared-memory allocation pass."""
+    namespaces = [
+        getattr(getattr(getattr(libtriton, backend, None), "passes", None), "ttgpuir", None)
+        for backend in ("nvidia", "amd")
+    ]
+    hooked = []
+    for namespace in namespaces:
+        for name in dir(namespace) if namespace else ():
+            if name.startswith("add_allocate_shared_memory"):
+                original = getattr(namespace, name)
+                hooked.append((namespace, name, original))
+                setattr(namespace, name, _running(original, module))
+    try:
+        yield
+    finally:
+        for namespace, name, original in hooked:
+            setattr(namespace, name, original)
+
+
+def _running(add_pass: Callable[..., None], module: Any) -> Callable[..., None]:
+    def add_and_run(manager: Any, *arguments: Any) -> None:
+        add_pass(manager, *arguments)
+        manager.run(module, "allocate_shared_memory")
+        raise _StopAfterAllocation
+
+    return add_and_run
+
+
+@contextlib.contextmanager
+def _assembler_log(log: io.StringIO) -> Iterator[None]:
+    """Triton runs ptxas with -v and drops what it says, unless this knob asks for it on stdout."""
+    former = knobs.nvidia.dump_ptxas_log
+    knobs.nvidia.dump_ptxas_log = True
+    try:
+        with contextlib.redirect_stdout(log):
+            yield
+    finally:
+        knobs.nvidia.dump_ptxas_log = former
+
+
+def _resources(
+    binary: bytes, metadata: Mapping[str, Any], log: str, backend: str, warps: int, seconds: float
+) -> Resources:
+    shared = int(metadata["shared"])
+    warps = int(metadata.get("num_warps", warps))  # warp specialisation adds to it
+    if backend == "hip":
+        registers, spills = _number(r"\.vgpr_count:\s+(\d+)", log), _number(r"\.vgpr_spill_count:\s+(\d+)", log)
+        stack = _number(r"\.private_segment_fixed_size:\s+(\d+)", log)
+        spilled = None if spills is None else 4 * spills
+        return Resources(shared, registers, stack, spilled, spilled, warps, seconds)
+    usage = _cuobjdump(binary)
+    return Resources(
+        shared=shared,
+        registers=_number(r"REG:(\d+)", usage),
+        stack=_number(r"STACK:(\d+)", usage),
+        spill_stores=_number(r"(\d+) bytes spill stores", log),
+        spill_loads=_number(r"(\d+) bytes spill loads", log),
+        warps=warps,
+        compile_seconds=seconds,
+    )
+
+
+def _cuobjdump(binary: bytes) -> str:
+    tool = Path(knobs.nvidia.cuobjdump.path)
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(binary)
+        file.flush()
+        return subprocess.run(
+            [tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True
+        ).stdout
+
+
+def _number(pattern: str, text: str) -> int | None:
+    found = re.findall(pattern, text)
+    return max(map(int, found)) if found else None
+
+
+def _first_words(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]

@@ -1,0 +1,1 @@
+"""Records made readable: on a terminal, piped, and as one HTML page. Imports neither torch nor Triton."""

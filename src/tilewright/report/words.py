@@ -1,0 +1,210 @@
+"""Records in words and figures, for the terminal and for the page alike."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tilewright.records import Case, Choice, DebugReport, Disagreement, Environment, Finding, fault_key
+
+# Escape sequences whole (CSI, OSC, two-character ones), then every other control character but the newline.
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?|[\x00-\x09\x0b-\x1f\x7f-\x9f]"
+)
+_SUBJECTLESS = ("reads ", "writes ", "stores ", "loads ", "adds ", "waits ")
+
+SEVERITY_WORDS = {"error": "FAIL", "warning": "WARN", "note": "NOTE"}
+
+
+def clean(text: object) -> str:
+    """Text of a user's on one line, without the control characters that would steer a terminal."""
+    return " ".join(_ESCAPES.sub(" ", str(text)).split())
+
+
+def clean_line(line: str) -> str:
+    """A line of source: as it is, but for tabs and control characters."""
+    return _ESCAPES.sub(" ", line.expandtabs(4)).rstrip()
+
+
+def place(file: str | None, line: int | None) -> str:
+    """``file:line``, relative to the working directory where the file is below it."""
+    if not file:
+        return ""
+    path = Path(file)
+    cwd = Path.cwd()
+    shown = os.path.relpath(path, cwd) if path.is_absolute() and path.is_relative_to(cwd) else str(path)
+    return clean(f"{shown}:{line}" if line else shown)
+
+
+# --------------------------------------------------------------------------------------------- findings
+
+
+def severity(finding: Finding) -> str:
+    """The word a finding starts with; our own limits are no fault of the kernel."""
+    return "SKIP" if finding.kind == "unsupported" else SEVERITY_WORDS[finding.severity]
+
+
+def message(finding: Finding) -> str:
+    """What happened, with the programs and lanes that showed it."""
+    text = clean(finding.message)
+    if finding.program is None:
+        return text
+    program = f"program {_tuple(finding.program)}"
+    if not text.startswith(_SUBJECTLESS):
+        if finding.programs and finding.programs > 1:
+            return f"{text}; {_programs_and_lanes(finding)}, first: {program}"
+        return f"{text}; {'stored by' if finding.kind in ('mismatch', 'non-finite') else 'in'} {program}"
+    if finding.programs and finding.programs > 1:
+        return f"{_programs_and_lanes(finding)}; first: {program} {text}"
+    return f"{program}, {count(finding.lanes, 'lane')}: {text}" if finding.lanes else f"{program} {text}"
+
+
+def cause(finding: Finding) -> str | None:
+    """The cause, where one is known."""
+    return clean(finding.cause) if finding.cause and finding.cause != "unknown" else None
+
+
+def origin(finding: Finding) -> str | None:
+    """Where the faulty value was made, if that is another line."""
+    return None if finding.origin_line in (None, finding.line) else f"the value comes from line {finding.origin_line}"
+
+
+def tensor(finding: Finding) -> str:
+    """The kernel's parameter, and the operator's name for it where that is another."""
+    names = [name for name in (finding.tensor, finding.argument) if name]
+    if len(names) == 2 and names[0] != names[1]:
+        return clean(f"{names[0]} ({names[1]})")
+    return clean(names[0]) if names else ""
+
+
+def cases_showing(report: DebugReport, finding: Finding) -> int:
+    """How many cases showed a fault."""
+    key = fault_key(finding)
+    return sum(any(fault_key(other) == key for other in result.findings) for result in report.results)
+
+
+def smallest_case(report: DebugReport, finding: Finding, given: Mapping[Finding, Case] | None = None) -> Case | None:
+    """The smallest case that shows a fault: the one given, else the report's own, else the first seen.
+
+    The report names its findings by kind, tensor and line.
+    """
+    if given and finding in given:
+        return given[finding]
+    name = f"{finding.kind} {finding.tensor or finding.argument or ''} {finding.line or ''}"
+    return report.smallest.get(name, finding.case)
+
+
+def ordered(report: DebugReport) -> list[Finding]:
+    """Each fault once: errors first, then warnings, notes, and our own limits."""
+    order = {"FAIL": 0, "WARN": 1, "NOTE": 2, "SKIP": 3}
+    return sorted(report.findings, key=lambda f: order[severity(f)])
+
+
+def verdict(report: DebugReport) -> tuple[str, str]:
+    """``PASS``, ``FAIL`` or ``INCOMPLETE``, and the figures behind it."""
+    cases = len(report.results)
+    seconds = sum(result.seconds for result in report.results)
+    tail = f"{count(sum(r.launches for r in report.results), 'launch', 'launches')}, {seconds:.1f} s, {report.executor}"
+    if report.errors:
+        keys = {fault_key(finding) for finding in report.errors}
+        hit = sum(any(fault_key(f) in keys for f in result.findings) for result in report.results)
+        return "FAIL", f"{count(len(report.errors), 'error')}, in {hit} of {count(cases, 'case')}; {tail}"
+    limits = sum(finding.kind == "unsupported" for finding in report.findings)
+    if not report.complete or limits or not cases:
+        return "INCOMPLETE", f"nothing wrong in {count(cases, 'case')}, but not all could be looked at; {tail}"
+    worst = [r.error_over_tolerance for r in report.results if r.error_over_tolerance is not None]
+    words = f"worst error {max(worst):.2g} of the tolerance, " if worst else "values not compared, "
+    warnings = sum(finding.severity == "warning" for finding in report.findings)
+    said = f"{count(warnings, 'warning')}, " if warnings else ""
+    return "PASS", f"{count(cases, 'case')}, {said}{words}{tail}"
+
+
+def worst_disagreement(report: DebugReport) -> tuple[Case, Disagreement] | None:
+    """The disagreement furthest over its tolerance whose tiles say where."""
+    found = [(r.case, d) for r in report.results for d in r.disagreements if d.kind == "value" and len(d.tiles) > 1]
+    return max(found, key=lambda pair: (pair[1].worst_over_tolerance, pair[1].wrong), default=None)
+
+
+def tile_rows(found: Disagreement) -> list[str]:
+    """The tile map as text: one character a tile, ``.`` right, ``#`` wrong."""
+    rows, columns = found.tile_grid
+    # `not <= 1` and not `> 1`: a NaN is wrong too.
+    return ["".join("." if found.tiles[r * columns + c] <= 1 else "#" for c in range(columns)) for r in range(rows)]
+
+
+# ---------------------------------------------------------------------------------------------- figures
+
+
+def count(number: int | None, one: str, many: str = "") -> str:
+    """``1 case``, ``2 cases``."""
+    return f"{number or 0} {one if number == 1 else many or one + 's'}"
+
+
+def microseconds(seconds: float | None) -> str:
+    """Seconds as a figure in µs, to three digits or whole."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    value = seconds * 1e6
+    return f"{value:,.0f}" if value >= 1000 else f"{value:#.3g}" if value < 100 else f"{value:.1f}"
+
+
+def duration(seconds: float | None) -> str:
+    """A wall time a person waited."""
+    if seconds is None:
+        return ""
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def interval(low: float, high: float) -> str:
+    """An interval of ratios; one without an upper end is none."""
+    return f"{low:.3f}–{high:.3f}" if math.isfinite(high) and low > 0 else "too few samples"
+
+
+def environment(env: Environment) -> str:
+    """What numbers were obtained on, in one line; what is not known is left out."""
+    clock = None
+    if env.clock_mhz is not None:
+        clock = f"{env.clock_mhz} of {env.max_clock_mhz} MHz" if env.max_clock_mhz else f"{env.clock_mhz} MHz"
+    parts = [
+        f"{env.chip} ({env.arch})" if env.arch else env.chip,
+        f"driver {env.driver}" if env.driver else None,
+        clock,
+        f"{env.power_limit_watts:.0f} W" if env.power_limit_watts else None,
+        f"torch {env.torch}" if env.torch else "no torch",
+        f"triton {env.triton}" if env.triton else "no Triton",
+        f"ptxas {env.ptxas}" if env.ptxas else None,
+        f"python {env.python}",
+        f"tilewright {env.tilewright}",
+        f"commit {env.commit[:10]}" if env.commit else None,
+        env.when[:16].replace("T", " "),
+    ]
+    return clean(", ".join(part for part in parts if part))
+
+
+def choice(made: Choice) -> str:
+    """A tuned answer, and what is known of its worth."""
+    words = [clean(str(made.config) or "the kernel as it is")]
+    if made.median_seconds is not None:
+        words.append(f"{microseconds(made.median_seconds)} µs")
+        if made.default_seconds:
+            ratio = made.default_seconds / made.median_seconds
+            words.append(f"default {microseconds(made.default_seconds)} µs ({ratio:.2f}x)")
+    certificate = made.certificate
+    if "space" in certificate:
+        words.append(f"{certificate.get('timed', 0)} of {certificate['space']} timed")
+    ties = certificate.get("ties")
+    if isinstance(ties, Sequence) and not isinstance(ties, str) and ties:
+        words.append(f"{count(len(ties), 'other')} as fast within the noise")
+    return ", ".join(words)
+
+
+def _programs_and_lanes(finding: Finding) -> str:
+    words = count(finding.programs, "program")
+    return f"{words}, {count(finding.lanes, 'lane')}" if finding.lanes else words
+
+
+def _tuple(values: Sequence[int]) -> str:
+    return "(" + ", ".join(map(str, values)) + ")"

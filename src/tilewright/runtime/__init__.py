@@ -1,0 +1,1 @@
+"""What runs in production: tuned choices, looked up by operator, shape and device."""

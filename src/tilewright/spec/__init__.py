@@ -1,0 +1,1 @@
+"""Declaring operators: annotated launchers, their references, inputs, spaces and tolerances."""

@@ -1,0 +1,329 @@
+"""The golden reference: what an output should be, and how far from it is still right.
+
+The reference runs twice: on float64 inputs (the golden values) and in the declared precision (PyTorch's
+own error). The tolerance of an element is derived from both, never chosen per operator:
+
+    tolerance = k * scale * max(own, u_out, c * u_acc * spread)
+
+``scale``   the larger of the golden value and the root of the sum of squares of the contributions that
+            went into it, found by perturbing the inputs
+``own``     PyTorch's own largest error over ``scale``, in the declared precision
+``u_out``   unit roundoff of the output's dtype
+``u_acc``   unit roundoff of the accumulator: float32 for dtypes up to 32 bits
+``spread``  sum of the magnitudes of the contributions over the root of the sum of their squares, sampled
+            by automatic differentiation: how much a long sum may lose although its result is small
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tilewright.errors import ReferenceFailed
+from tilewright.records import Disagreement
+from tilewright.spec import dtypes
+from tilewright.spec.inputs import Inputs
+
+FACTOR = 4.0
+"""k of the tolerance: kernels may be this many times worse than the worst of what explains an error."""
+ACCUMULATION_FACTOR = 4.0
+PERTURBATION = 2.0**-12
+"""Relative: large enough to stand out of float32 arithmetic inside a reference, small enough to be linear."""
+PERTURBATIONS = 3
+SAMPLED_ELEMENTS = 6
+MAX_TILES = 32
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One golden output. ``tolerance`` is absolute, per element; 0 where the output must be exact."""
+
+    name: str
+    values: Tensor
+    tolerance: Tensor
+    dtype: torch.dtype
+    scale: Tensor
+    spread: float
+
+
+Reference = Callable[..., Any]
+
+
+def expect(
+    reference: Reference,
+    inputs: Inputs,
+    *,
+    mutates: tuple[str, ...] = (),
+    declared: tuple[torch.dtype | None, ...] = (),
+    names: tuple[str, ...] = (),
+    label: str = "",
+    golden_dtype: torch.dtype = torch.float64,
+) -> tuple[Expected, ...]:
+    """Golden outputs of ``reference``, in the order results come, then the tensors named in ``mutates``.
+
+    ``declared`` dtypes win over those the reference returns; ``names`` are for reports. For 16-bit
+    operators at sizes where float64 does not fit the memory, ``golden_dtype`` may be float32.
+
+    Raises:
+        ReferenceFailed: the reference raised, on the inputs or on their float64 form.
+    """
+    own = call_reference(reference, inputs.copy(), mutates, label)
+    exact_inputs = inputs.upcast(golden_dtype)
+    golden = call_reference(reference, exact_inputs.copy(), mutates, label)
+    if len(own) != len(golden):
+        raise ReferenceFailed(f"{label}: the reference returns {len(own)} tensors, on float64 inputs {len(golden)}")
+    scales = _scales(reference, exact_inputs, golden, mutates, label)
+    # A 16-bit output is rounded far more coarsely than a float32 accumulator: its spread cannot matter.
+    is_fine = any(o.dtype in (torch.float32, torch.float64) for o in own)
+    spreads = _spreads(reference, exact_inputs, golden, mutates, label) if is_fine else [1.0] * len(golden)
+    names = names or output_names(len(own) - len(mutates)) + mutates
+    dtypes_wanted = [*declared, *[None] * len(own)]
+    return tuple(
+        _expected(names[i], golden[i], own[i], scales[i], spreads[i], dtypes_wanted[i] or own[i].dtype)
+        for i in range(len(own))
+    )
+
+
+def output_names(count: int) -> tuple[str, ...]:
+    """How reports call the results of a launcher."""
+    return ("output",) if count == 1 else tuple(f"output {i}" for i in range(count))
+
+
+def call_reference(reference: Reference, inputs: Inputs, mutates: tuple[str, ...], label: str) -> tuple[Tensor, ...]:
+    """Calls a reference on inputs it may change; its results, then the new values of ``mutates``.
+
+    A functional reference returns the new values after its results; one that works in place returns
+    only its results, and the changed inputs are taken.
+    """
+    keywords = accepted_keywords(reference, inputs.kwargs)
+    before = {name: inputs.tensors[name]._version for name in mutates}
+    try:
+        returned = reference(*inputs.args, **keywords)
+    except Exception as error:
+        kind = "on float64 inputs " if any(t.dtype == torch.float64 for t in inputs.tensors.values()) else ""
+        raise ReferenceFailed(
+            f"the reference raised {kind}({label}): {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+            "it must run on the operator's inputs and on their float64 form" if kind else "check it on these sizes",
+        ) from error
+    results = as_tensors(returned)
+    if results is None:
+        raise ReferenceFailed(f"the reference returned {type(returned).__name__}, not a tensor or a tuple of tensors")
+    in_place = [name for name in mutates if inputs.tensors[name]._version != before[name]]
+    if in_place or (mutates and len(results) < len(mutates)):
+        results = results + tuple(inputs.tensors[name] for name in mutates)
+    return results
+
+
+def accepted_keywords(function: Callable[..., Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Those keyword arguments that a function takes: a reference need not name every option."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return dict(keywords)
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return dict(keywords)
+    return {name: value for name, value in keywords.items() if name in parameters}
+
+
+def as_tensors(returned: Any) -> tuple[Tensor, ...] | None:
+    """Results as a tuple of tensors; None entries are dropped; None where it is something else."""
+    if returned is None:
+        return ()
+    if isinstance(returned, Tensor):
+        return (returned,)
+    if isinstance(returned, (tuple, list)) and all(item is None or isinstance(item, Tensor) for item in returned):
+        return tuple(item for item in returned if item is not None)
+    return None
+
+
+def _expected(name: str, gold: Tensor, own: Tensor, scale: Tensor, spread: float, dtype: torch.dtype) -> Expected:
+    if not dtype.is_floating_point:
+        zero = torch.zeros((), dtype=torch.float64, device=gold.device)
+        return Expected(name, gold.detach(), zero.expand(gold.shape), dtype, zero.expand(gold.shape), 1.0)
+    gold = gold.detach().to(torch.float64)
+    error = (own.detach().to(torch.float64) - gold).abs() if own.shape == gold.shape else torch.zeros_like(gold)
+    relative = (error / scale.clamp_min(torch.finfo(torch.float64).tiny)).nan_to_num(0.0, 0.0, 0.0)
+    own_error = float(relative.max()) if relative.numel() else 0.0
+    accumulator = 2.0**-53 if dtype == torch.float64 else 2.0**-24
+    unit = max(own_error, dtypes.roundoff(dtype), ACCUMULATION_FACTOR * accumulator * spread)
+    smallest = torch.finfo(dtype).smallest_normal * dtypes.roundoff(dtype)  # spacing of subnormals
+    return Expected(name, gold, FACTOR * unit * scale + smallest, dtype, scale, spread)
+
+
+def with_roundoff(expected: Expected, roundoff: float) -> Expected:
+    """The same output as if contributions had been rounded to ``roundoff`` (tf32: 2**-11) before their sum."""
+    return replace(expected, tolerance=torch.maximum(expected.tolerance, FACTOR * 2 * roundoff * expected.scale))
+
+
+def _scales(
+    reference: Reference, inputs: Inputs, golden: tuple[Tensor, ...], mutates: tuple[str, ...], label: str
+) -> list[Tensor]:
+    """max(|golden|, root of the sum of squares of the contributions), by relative random perturbations."""
+    scales = [g.detach().abs() for g in golden]
+    source = torch.Generator().manual_seed(20_11)
+    for _ in range(PERTURBATIONS):
+
+        def disturb(tensor: Tensor) -> Tensor:
+            if not tensor.is_floating_point():
+                return tensor.clone()
+            signs = torch.randint(0, 2, tensor.shape, generator=source, dtype=torch.int8).to(tensor.device) * 2 - 1
+            return tensor * (1 + PERTURBATION * signs)
+
+        disturbed = call_reference(reference, inputs.map(disturb), mutates, label)
+        for index, (moved, gold) in enumerate(zip(disturbed, golden, strict=True)):
+            if gold.is_floating_point() and moved.shape == gold.shape:
+                change = ((moved.detach() - gold.detach()).abs() / PERTURBATION).nan_to_num(0.0, 0.0, 0.0)
+                scales[index] = torch.maximum(scales[index], change)
+    return [scale.nan_to_num(0.0, 0.0, 0.0) for scale in scales]
+
+
+def _spreads(
+    reference: Reference, inputs: Inputs, golden: tuple[Tensor, ...], mutates: tuple[str, ...], label: str
+) -> list[float]:
+    """Sum of magnitudes over root of the sum of squares of an output's contributions, the largest sampled.
+
+    1 where the reference cannot be differentiated: the tolerance is then the tighter one.
+    """
+    spreads = [1.0] * len(golden)
+    leaves: list[Tensor] = []
+
+    def track(tensor: Tensor) -> Tensor:
+        if not tensor.is_floating_point():
+            return tensor.clone()
+        leaves.append(tensor.clone().requires_grad_())
+        return leaves[-1] * 1  # a reference may work in place, which a leaf forbids
+
+    try:
+        with torch.enable_grad():
+            outputs = call_reference(reference, inputs.map(track), mutates, label)
+        for index, output in enumerate(outputs):
+            if output.requires_grad and output.numel():
+                spreads[index] = max(_spread_at(output, leaves, element) for element in _sample(output))
+    except (ReferenceFailed, RuntimeError):
+        return [1.0] * len(golden)
+    return spreads
+
+
+def _sample(output: Tensor) -> list[int]:
+    count = min(SAMPLED_ELEMENTS, output.numel())
+    return [round(i * (output.numel() - 1) / max(count - 1, 1)) for i in range(count)]
+
+
+def _spread_at(output: Tensor, leaves: list[Tensor], element: int) -> float:
+    gradients = torch.autograd.grad(output.reshape(-1)[element], leaves, retain_graph=True, allow_unused=True)
+    magnitudes = [
+        (g * leaf).detach().abs().nan_to_num(0.0, 0.0, 0.0)
+        for g, leaf in zip(gradients, leaves, strict=True)
+        if g is not None
+    ]
+    total = float(sum(m.sum() for m in magnitudes))
+    square = math.sqrt(float(sum((m * m).sum() for m in magnitudes)))
+    return max(total / square, 1.0) if square > 0 else 1.0
+
+
+# ------------------------------------------------------------------------------------------- comparison
+
+
+@dataclass(frozen=True)
+class Match:
+    """How an output compares: its worst error over the tolerance, and the disagreement where above 1."""
+
+    error_over_tolerance: float
+    disagreement: Disagreement | None
+
+
+def compare(actual: Tensor, expected: Expected) -> Match:
+    """Compares an output with its golden values, elementwise; NaN must meet NaN, infinities their like."""
+    if tuple(actual.shape) != tuple(expected.values.shape):
+        return Match(math.inf, _other_kind("shape", actual, expected))
+    if actual.dtype != expected.dtype:
+        return Match(math.inf, _other_kind("dtype", actual, expected))
+    if actual.numel() == 0:
+        return Match(0.0, None)
+    over = error_over_tolerance(actual, expected)
+    worst = float(over.max())
+    if worst <= 1.0:
+        return Match(worst, None)
+    return Match(worst, _disagreement(actual, expected, over))
+
+
+def error_over_tolerance(actual: Tensor, expected: Expected) -> Tensor:
+    """|actual - golden| / tolerance per element, infinite where a NaN, an infinity or an exact value differs."""
+    gold = expected.values.to(actual.device)
+    if not expected.dtype.is_floating_point:
+        return torch.where(actual == gold, 0.0, math.inf).to(torch.float64)
+    value = actual.detach().to(torch.float64)
+    largest = torch.finfo(expected.dtype).max
+    gold = torch.where(gold.isfinite() & (gold.abs() > largest), math.inf * gold.sign(), gold)
+    same = (value == gold) | (value.isnan() & gold.isnan())
+    error = (value - gold).abs() / expected.tolerance.to(actual.device)
+    error = torch.where(value.isfinite() & gold.isfinite(), error, math.inf)
+    return torch.where(same, 0.0, error)
+
+
+def _other_kind(kind: str, actual: Tensor, expected: Expected) -> Disagreement:
+    return Disagreement(
+        output=expected.name,
+        shape=tuple(actual.shape),
+        dtype=dtypes.short(actual.dtype),
+        wrong=actual.numel(),
+        total=actual.numel(),
+        worst_index=(),
+        worst_value=math.nan,
+        worst_expected=math.nan,
+        worst_over_tolerance=math.inf,
+        tile_shape=(1, 1),
+        tile_grid=(0, 0),
+        tiles=(),
+        kind=kind,
+    )
+
+
+def _disagreement(actual: Tensor, expected: Expected, over: Tensor) -> Disagreement:
+    flat = int(over.reshape(-1).argmax())
+    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), over.shape))
+    tile, grid, tiles = fold_tiles(over)
+    return Disagreement(
+        output=expected.name,
+        shape=tuple(actual.shape),
+        dtype=dtypes.short(actual.dtype),
+        wrong=int((over > 1.0).sum()),
+        total=over.numel(),
+        worst_index=index,
+        worst_value=float(actual.reshape(-1)[flat]),
+        worst_expected=float(expected.values.reshape(-1)[flat]),
+        worst_over_tolerance=float(over.max()),
+        tile_shape=tile,
+        tile_grid=grid,
+        tiles=tiles,
+    )
+
+
+def fold_tiles(over: Tensor) -> tuple[tuple[int, int], tuple[int, int], tuple[float, ...]]:
+    """The worst of each tile over the last two dims, leading dims folded by their maximum.
+
+    Tiles are powers of two on a side, at least 8, and no more than MAX_TILES in a row.
+    """
+    plane = over.reshape(-1, *over.shape[-2:]).amax(0) if over.dim() >= 2 else over.reshape(1, -1)
+    rows, columns = plane.shape
+    tile = (_tile_side(rows), _tile_side(columns))
+    grid = (math.ceil(rows / tile[0]), math.ceil(columns / tile[1]))
+    padded = torch.zeros(grid[0] * tile[0], grid[1] * tile[1], dtype=plane.dtype, device=plane.device)
+    padded[:rows, :columns] = plane
+    folded = padded.reshape(grid[0], tile[0], grid[1], tile[1]).amax((1, 3))
+    return tile, grid, tuple(float(value) for value in folded.reshape(-1))
+
+
+def _tile_side(extent: int) -> int:
+    if extent == 1:
+        return 1
+    side = 8
+    while extent > side * MAX_TILES:
+        side *= 2
+    return side

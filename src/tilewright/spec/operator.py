@@ -1,0 +1,426 @@
+"""What a user declares: a launcher, its golden reference, its inputs, its space, its baselines."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tilewright.errors import AnnotationError, UnknownDim, UnknownParameter, UsageError
+from tilewright.records import Case, Config, Finding
+from tilewright.runtime.table import active_table
+from tilewright.spec import dtypes as dtype_names
+from tilewright.spec import signature as signatures
+from tilewright.spec import values as value_classes
+from tilewright.spec.inputs import Inputs, generator, lay_out
+from tilewright.spec.shapes import Dim
+from tilewright.spec.signature import Parameter, Signature
+from tilewright.spec.space import Space
+
+
+@dataclass(frozen=True)
+class Suppression:
+    """A finding the author knows of and accepts, with the reason; ``tensor`` None means on any."""
+
+    kind: str
+    reason: str
+    tensor: str | None = None
+
+    def covers(self, finding: Finding) -> bool:
+        return finding.kind == self.kind and self.tensor in (None, finding.tensor, finding.argument)
+
+
+class Operator:
+    """A launcher with all that is needed to check, measure and tune it.
+
+    Args:
+        name: how reports call it.
+        run: the launcher: a Python function that launches one or several Triton kernels and returns its
+            outputs; or a bare ``@triton.jit`` kernel, then with ``grid``.
+        reference: the golden reference, called with the same positional arguments (and those options it
+            names); a tensor or a tuple. None: everything but the values is checked.
+        inputs: makes the arguments of a case, ``inputs(**case) -> tuple`` (or a dict for keyword
+            arguments). Not needed where ``run`` is annotated.
+        space: meta-parameters and launch options with their choices. A kernel under ``@triton.autotune``
+            brings its own.
+        dtypes: which dtypes the ``Float`` tensors take, one for all of them in each case.
+        where: a constraint over dims and options, such as ``"N % 8 == 0"``.
+        values: value classes by parameter (see ``tilewright.spec.values``); for inputs that are no
+            tensors, a list or ``values.choice`` of what cases take.
+        mutates: parameters the operator changes in place; they are compared after the call.
+        grad: parameters whose gradient is compared with the reference's float64 autograd.
+        baselines: other ways to compute the same, by name, with the launcher's positional arguments.
+        flops: floating-point operations of one call, from its dims and options.
+        shapes: sizes worth timing, by name: ``{"prefill": dict(B=4, S=4096)}``.
+        grid: for a bare kernel: a tuple, or a callable of its arguments by name.
+        suppress: accepted findings, each with a reason.
+
+    Raises:
+        AnnotationError, UnknownDim, UnknownParameter, UsageError: the declaration contradicts itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        run: Callable[..., Any],
+        reference: Callable[..., Any] | None = None,
+        inputs: Callable[..., Any] | None = None,
+        space: Space | None = None,
+        dtypes: Sequence[str] = ("fp32",),
+        where: str | None = None,
+        values: Mapping[str, Any] | None = None,
+        mutates: Sequence[str] = (),
+        grad: Sequence[str] = (),
+        baselines: Mapping[str, Callable[..., Any]] | None = None,
+        flops: Callable[..., float] | None = None,
+        shapes: Mapping[str, Mapping[str, Any]] | None = None,
+        grid: Any = None,
+        suppress: Sequence[Suppression] = (),
+    ) -> None:
+        self.name = name
+        self.run = run
+        self.reference = reference
+        self.inputs = inputs
+        self.space = space
+        self.dtypes = tuple(dtypes)
+        self.where = where
+        self.values = dict(values or {})
+        self.mutates = tuple(mutates)
+        self.grad = tuple(grad)
+        self.baselines = dict(baselines or {})
+        self.flops = flops
+        self.shapes = {label: dict(sizes) for label, sizes in (shapes or {}).items()}
+        self.grid = grid
+        self.suppress = tuple(suppress)
+        self.is_bare_kernel = hasattr(run, "run") and hasattr(run, "fn")
+        self.signature: Signature | None = None if inputs or self.is_bare_kernel else signatures.read(run, space)
+        self.origin = ""
+        _check_declaration(self)
+
+    # ------------------------------------------------------------------------------------------ calling
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the launcher, with the tuned configuration for these shapes where one is known."""
+        if self.space is None or any(name in kwargs for name in self.space.parameters):
+            return self.run(*args, **kwargs)
+        choice = active_table().find(self.name, self.shape_key(args, kwargs), device_name([*args, *kwargs.values()]))
+        if choice is None or not self._offers(choice):
+            return self.run(*args, **kwargs)
+        return self.run(*args, **kwargs, **choice)
+
+    def _offers(self, choice: Mapping[str, Any]) -> bool:
+        """Whether a choice made earlier is still a point of the space: the kernel may have changed since."""
+        parameters = self.space.parameters if self.space else {}
+        return all(value in parameters.get(name, ()) for name, value in choice.items())
+
+    def shape_key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        """What a tuned choice holds for: dtype and shape of each tensor, the values of other arguments."""
+        bound = inspect.signature(self.run).bind(*args, **kwargs)
+        bound.apply_defaults()
+        metas = self.space.parameters if self.space else ()
+        return " ".join(_key_word(value) for name, value in bound.arguments.items() if name not in metas)
+
+    def launch(self, inputs: Inputs, config: Config | None = None) -> Any:
+        """Calls the launcher on a case's inputs, with a configuration's values as keyword arguments."""
+        keywords = {**inputs.kwargs, **(config.values if config else {})}
+        if self.is_bare_kernel:
+            return self._launch_kernel(inputs, keywords)
+        return self.run(*inputs.args, **keywords)
+
+    def _launch_kernel(self, inputs: Inputs, keywords: Mapping[str, Any]) -> None:
+        named = {**dict(zip(inputs.names, inputs.args, strict=True)), **keywords}
+        grid = self.grid(named) if callable(self.grid) else self.grid
+        self.run[grid](*inputs.args, **keywords)  # type: ignore[index]
+
+    # ------------------------------------------------------------------------------------------- cases
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the sizes a case chooses."""
+        if self.signature:
+            return self.signature.symbols
+        return tuple(p.name for p in self._input_parameters() if _is_size(p))
+
+    @property
+    def choices(self) -> dict[str, tuple[Any, ...]]:
+        """What a case chooses beside sizes: options, inputs that are no tensors, optional tensors."""
+        found: dict[str, tuple[Any, ...]] = {}
+        for parameter in self.signature.parameters if self.signature else ():
+            if parameter.tensor is not None and parameter.tensor.optional:
+                found[parameter.name] = (False, True)
+            elif parameter.role in ("input", "option"):
+                found[parameter.name] = self._choices_of(parameter)
+        if self.inputs is not None:
+            for name, given in self.values.items():
+                found[name] = _as_options(given)
+        return found
+
+    @property
+    def default_arguments(self) -> dict[str, Any]:
+        """Default values of the parameters of ``inputs``; empty where the annotations are the declaration."""
+        return {p.name: p.default for p in self._input_parameters() if p.default is not p.empty and p.name != "seed"}
+
+    def complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Sizes and options with the defaults of what a case leaves out."""
+        return {**{name: options[0] for name, options in self.choices.items()}, **self.default_arguments, **arguments}
+
+    def allows(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether sizes and options fulfil ``where``, and every dim expression is a size."""
+        arguments = self.complete(arguments)
+        if self.where is not None and not self._evaluate_where(arguments):
+            return False
+        if self.signature is None:
+            return True
+        shapes = (p.tensor.shape(arguments) for p in self.signature.tensors if p.tensor)
+        return all(size >= 0 for shape in shapes for size in shape)
+
+    def make_inputs(self, case: Case, device: torch.device | str = "cpu", *, drawn: bool = True) -> Inputs:
+        """Draws the arguments of a case, from its seed.
+
+        With ``drawn=False`` float tensors are left uninitialised, which takes neither time nor memory:
+        enough to catch launches, whose kernels nobody executes.
+
+        Raises:
+            UnknownParameter: the case names an argument the operator does not have.
+        """
+        made = self._draw(case, drawn) if self.signature else self._call_inputs(case)
+        return made if torch.device(device).type == "cpu" else made.copy(device)
+
+    def flops_of(self, case: Case) -> float | None:
+        """Floating-point operations of one call, or None where the declaration does not say."""
+        return None if self.flops is None else float(_call_with_known(self.flops, self.complete(case.arguments)))
+
+    def result_dtypes(self, case: Case) -> tuple[torch.dtype | None, ...]:
+        """Dtypes the annotation promises for the results, None where it promises none."""
+        returns = self.signature.returns if self.signature else None
+        return tuple(spec.torch_dtype(case.dtype) if spec and spec.dtype else None for spec in returns or ())
+
+    def __repr__(self) -> str:
+        return f"Operator({self.name})"
+
+    # ----------------------------------------------------------------------------------------- details
+
+    def _draw(self, case: Case, drawn: bool) -> Inputs:
+        assert self.signature is not None
+        args: list[Any] = []
+        names: list[str] = []
+        kwargs: dict[str, Any] = {}
+        self._check_arguments(case)
+        for parameter in self.signature.parameters:
+            if parameter.role == "meta":
+                continue
+            value = self._draw_one(parameter, case, drawn)
+            if parameter.positional:
+                args.append(value)
+                names.append(parameter.name)
+            else:
+                kwargs[parameter.name] = value
+        return Inputs(tuple(args), kwargs, tuple(names))
+
+    def _draw_one(self, parameter: Parameter, case: Case, drawn: bool) -> Any:
+        spec = parameter.tensor
+        if spec is None:
+            return case.arguments.get(parameter.name, self.choices[parameter.name][0])
+        if spec.optional and not case.arguments.get(parameter.name, False):
+            return None
+        dtype = spec.torch_dtype(case.dtype)
+        make = self.values.get(parameter.name) or value_classes.default_for(dtype)
+        sizes = self.complete(case.arguments)
+        request = value_classes.Request(spec.shape(sizes), dtype, sizes, generator(case.seed, parameter.name))
+        if not drawn and dtype.is_floating_point:
+            return torch.empty(request.shape, dtype=dtype)
+        tensor = make(request)
+        if tuple(tensor.shape) != request.shape or tensor.dtype != dtype:
+            raise UsageError(
+                f"values[{parameter.name!r}] made {dtype_names.short(tensor.dtype)}{list(tensor.shape)} "
+                f"where {dtype_names.short(dtype)}{list(request.shape)} was asked for"
+            )
+        tensor = lay_out(tensor, case.layout)
+        return tensor.requires_grad_() if parameter.name in self.grad else tensor
+
+    def _call_inputs(self, case: Case) -> Inputs:
+        assert self.inputs is not None
+        parameters = {p.name: p for p in self._input_parameters()}
+        arguments = dict(case.arguments)
+        if "seed" in parameters:
+            arguments.setdefault("seed", case.seed)
+        if case.dtype and "dtype" in parameters:
+            is_torch = isinstance(parameters["dtype"].default, torch.dtype)
+            arguments["dtype"] = dtype_names.to_torch(case.dtype) if is_torch else case.dtype
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        for name in arguments:
+            if name not in parameters and not takes_any:
+                raise UnknownParameter(f"{self.name}: inputs() takes no {name!r}", f"it takes {', '.join(parameters)}")
+        made = self.inputs(**arguments)
+        if isinstance(made, Mapping):
+            return Inputs((), dict(made), ())
+        args = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+        return Inputs(args, {}, self._positional_names(len(args)))
+
+    def _positional_names(self, count: int) -> tuple[str, ...]:
+        function = self.run.fn if self.is_bare_kernel else self.run  # type: ignore[attr-defined]
+        while not inspect.isfunction(function) and hasattr(function, "fn"):
+            function = function.fn
+        names = list(inspect.signature(function).parameters)[:count]
+        return tuple(names + [f"argument{i}" for i in range(len(names), count)])
+
+    def _input_parameters(self) -> tuple[inspect.Parameter, ...]:
+        return () if self.inputs is None else tuple(inspect.signature(self.inputs).parameters.values())
+
+    def _choices_of(self, parameter: Parameter) -> tuple[Any, ...]:
+        if parameter.name in self.values:
+            return _as_options(self.values[parameter.name])
+        if isinstance(parameter.default, bool):
+            return (parameter.default, not parameter.default)
+        if parameter.literals:
+            return tuple(dict.fromkeys([*([parameter.default] if parameter.has_default else []), *parameter.literals]))
+        return (parameter.default,)
+
+    def _evaluate_where(self, arguments: Mapping[str, Any]) -> bool:
+        assert self.where is not None
+        known = {"__builtins__": {}, "min": min, "max": max, "abs": abs}
+        try:
+            return bool(eval(self.where, known, dict(arguments)))
+        except NameError as error:
+            raise UnknownDim(
+                f"{self.name}: where={self.where!r}: {error}", f"it may use {', '.join(arguments)}"
+            ) from None
+        except ZeroDivisionError:
+            return False
+
+    def _check_arguments(self, case: Case) -> None:
+        known = {*self.dims, *self.choices}
+        for name in case.arguments:
+            if name not in known:
+                raise UnknownDim(f"{self.name} has no dim or option {name!r}", f"it has {', '.join(sorted(known))}")
+        for name in self.dims:
+            if name not in case.arguments:
+                raise UnknownDim(f"{self.name}: the case gives no size for {name}", f"it needs {', '.join(self.dims)}")
+
+
+def operator(**declaration: Any) -> Callable[[Callable[..., Any]], Operator]:
+    """Declares the decorated, annotated launcher as an :class:`Operator`; takes the same arguments.
+
+    The result is called like the launcher. Keyword-only parameters found in ``space`` are
+    meta-parameters, other keyword-only ones options, positional non-tensors inputs.
+    """
+
+    def declare(launcher: Callable[..., Any]) -> Operator:
+        declared = Operator(name=declaration.pop("name", launcher.__name__), run=launcher, **declaration)
+        functools.update_wrapper(declared, launcher)
+        return declared
+
+    return declare
+
+
+def default_config(operator: Operator) -> Config:
+    """The configuration a plain call runs in: the launcher's own defaults, as far as they are fixed.
+
+    A meta-parameter that defaults to None is left out: the launcher chooses it by the sizes.
+    """
+    if operator.space is None or not len(operator.space):
+        return Config({})
+    first = next(iter(operator.space)).values
+    if operator.signature is None:
+        parameters = {} if operator.is_bare_kernel else dict(inspect.signature(operator.run).parameters)
+        defaults = {n: p.default for n, p in parameters.items() if p.default is not p.empty}
+    else:
+        defaults = {p.name: p.default for p in operator.signature.parameters if p.has_default}
+    chosen = {name: defaults.get(name, first[name]) for name in first}
+    return Config({name: value for name, value in chosen.items() if value is not None})
+
+
+def source_file(operator: Operator) -> Path | None:
+    """The file the launcher was written in."""
+    function = operator.run
+    while not inspect.isfunction(function) and hasattr(function, "fn"):
+        function = function.fn  # type: ignore[attr-defined]
+    path = inspect.getsourcefile(inspect.unwrap(function)) if inspect.isfunction(function) else None
+    return Path(path).resolve() if path else None
+
+
+def device_name(arguments: Sequence[Any]) -> str:
+    """The device that the first tensor among the arguments lives on, as its driver calls it."""
+    for value in arguments:
+        if isinstance(value, torch.Tensor):
+            return torch.cuda.get_device_name(value.device) if value.is_cuda else value.device.type
+    return "none"
+
+
+def _key_word(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return dtype_names.short(value.dtype) + "[" + ",".join(map(str, value.shape)) + "]"
+    return repr(value)
+
+
+def _check_declaration(declared: Operator) -> None:
+    for name in declared.dtypes:
+        dtype_names.to_torch(name)
+    if declared.is_bare_kernel and (declared.inputs is None or declared.grid is None):
+        raise UsageError(f"{declared.name}: a bare kernel needs inputs= and grid=")
+    if declared.signature is None:
+        return
+    parameters = {p.name for p in declared.signature.parameters}
+    for option in ("values", "mutates", "grad"):
+        for name in getattr(declared, option):
+            if name not in parameters:
+                raise UnknownParameter(
+                    f"{declared.name}: {option}= names {name!r}", f"its parameters: {', '.join(parameters)}"
+                )
+    for parameter in declared.signature.parameters:
+        if parameter.role == "input" and not parameter.has_default and parameter.name not in declared.values:
+            raise AnnotationError(
+                f"{declared.name}({parameter.name}): an input without default",
+                f"give its values, for example values={{{parameter.name!r}: [1, 2]}}",
+            )
+    known = {*declared.dims, *declared.choices}
+    if declared.where is not None:
+        for name in Dim(declared.where).symbols:
+            if name not in known and name not in ("min", "max", "abs"):
+                raise UnknownDim(
+                    f"{declared.name}: where={declared.where!r} names {name}", f"its dims: {', '.join(declared.dims)}"
+                )
+    for label, sizes in declared.shapes.items():
+        for name in sizes:
+            if name not in known | {"dtype"}:
+                raise UnknownDim(
+                    f"{declared.name}: shapes[{label!r}] names {name}", f"its dims: {', '.join(declared.dims)}"
+                )
+
+
+def _as_options(given: Any) -> tuple[Any, ...]:
+    if isinstance(given, value_classes.choice):
+        return given.options
+    return tuple(given) if isinstance(given, (list, tuple)) else (given,)
+
+
+def _is_size(parameter: inspect.Parameter) -> bool:
+    is_int = isinstance(parameter.default, int) and not isinstance(parameter.default, bool)
+    return is_int and parameter.name != "seed"
+
+
+def _call_with_known(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    parameters = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return function(**arguments)
+    missing = [n for n, p in parameters.items() if n not in arguments and p.default is p.empty]
+    if missing:
+        raise UnknownDim(
+            f"flops= takes {', '.join(missing)}, which the case does not have", f"it has {', '.join(arguments)}"
+        )
+    return function(**{name: arguments[name] for name in parameters if name in arguments})
+
+
+def replace(operator: Operator, **changes: Any) -> Operator:
+    """The same operator with some of the declaration changed."""
+    fields = inspect.signature(Operator).parameters
+    declaration = {name: getattr(operator, name) for name in fields}
+    changed = Operator(**{**declaration, **changes})
+    changed.origin = operator.origin
+    return changed

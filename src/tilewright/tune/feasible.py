@@ -1,0 +1,174 @@
+"""What each configuration needs of a chip, asked of the compiler: first shared memory alone, then all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.errors import TilewrightError
+from tilewright.hardware.occupancy import occupancy, waves
+from tilewright.hardware.target import Target
+from tilewright.launch.capture import every_config, record
+from tilewright.launch.compile import Cache, Compiled, Lowered, compile_many, lower
+from tilewright.launch.launch import Launch
+from tilewright.records import Case, Config, Event, Progress, Trial, Tried
+from tilewright.spec.inputs import Inputs
+from tilewright.spec.operator import Operator
+from tilewright.tune import prior
+
+WORKERS = 2
+
+
+@dataclass
+class Candidate:
+    """A configuration on its way: its launches, lowered, and what is known so far."""
+
+    config: Config
+    trial: Trial
+    launches: list[Launch]
+    lowered: list[Lowered]
+
+
+def configurations(operator: Operator, inputs: Inputs, target: Target) -> list[Config]:
+    """The points of the operator's space; those of its autotuned kernel where it declares none.
+
+    Each configuration of an ``@triton.autotune`` kernel gives one Launch; those are the points then.
+    """
+    if operator.space is not None and len(operator.space):
+        return list(operator.space)
+    launches = record(operator, inputs, target, choose=every_config)
+    tuned = [launch.config for launch in launches if launch.config is not None]
+    return list({config.key: config for config in tuned}.values()) or [Config({})]
+
+
+def survey(
+    operator: Operator,
+    case: Case,
+    inputs: Inputs,
+    configs: Sequence[Config],
+    target: Target,
+    cache: Cache | None,
+    workers: int = WORKERS,
+) -> Generator[Event, None, list[Trial]]:
+    """Compiles every configuration that fits; yields a Trial for each, returns them best predicted first."""
+    candidates = [_catch(operator, case, inputs, config, target) for config in configs]
+    alive = [c for c in candidates if c.trial.status == "compiled"]
+    yield from _shared_first(alive, target, cache, workers)
+    alive = [c for c in alive if c.trial.status == "compiled"]
+    yield from _compile_fully(operator, case, inputs, alive, target, cache, workers)
+    trials = [candidate.trial for candidate in candidates]
+    for trial in trials:
+        yield Tried(trial)
+    return sorted(trials, key=_rank)
+
+
+def _rank(trial: Trial) -> tuple[int, float]:
+    order = {"timed": 0, "compiled": 1, "infeasible": 2, "wrong": 3, "failed": 4}
+    measured = trial.median_seconds if trial.median_seconds is not None else trial.predicted_seconds
+    return order[trial.status], measured if measured is not None else float("inf")
+
+
+def _catch(operator: Operator, case: Case, inputs: Inputs, config: Config, target: Target) -> Candidate:
+    """Catches a configuration's launches and lowers them; a Trial that failed where that is refused."""
+    trial = Trial(operator.name, case, config, target.name, "compiled")
+    try:
+        if operator.space is not None:
+            launches = record(operator, inputs, target, config)
+        else:
+            launches = [
+                launch
+                for launch in record(operator, inputs, target, choose=every_config)
+                if launch.config in (None, config)
+            ]
+        return Candidate(config, trial, launches, [lower(launch, target) for launch in launches])
+    except TilewrightError as error:
+        return Candidate(config, replace(trial, status="failed", reason=error.what), [], [])
+    except Exception as error:  # the user's launcher, on the host
+        return Candidate(
+            config,
+            replace(trial, status="failed", reason=f"the launcher raised {type(error).__name__}: {error}"),
+            [],
+            [],
+        )
+
+
+def _shared_first(
+    candidates: list[Candidate], target: Target, cache: Cache | None, workers: int
+) -> Generator[Event, None, None]:
+    jobs = [(candidate, job) for candidate in candidates for job in candidate.lowered]
+    answers = compile_many([job for _, job in jobs], workers=workers, shared_only=True, cache=cache)
+    for done, (index, answer) in enumerate(answers):
+        yield Progress("tune", done, f"{target.name}: shared memory, {done + 1} of {len(jobs)}")
+        candidate = jobs[index][0]
+        if isinstance(answer, TilewrightError):
+            candidate.trial = replace(candidate.trial, status="failed", reason=answer.what)
+            continue
+        shared = max(candidate.trial.shared or 0, answer.resources.shared)
+        candidate.trial = replace(candidate.trial, shared=shared)
+        if shared > target.shared_per_block:
+            reason = f"needs {shared / 1024:.0f} KiB of shared memory, a program on {target.name} has {target.shared_per_block / 1024:.0f}"
+            candidate.trial = replace(candidate.trial, status="infeasible", reason=reason)
+
+
+def _compile_fully(
+    operator: Operator,
+    case: Case,
+    inputs: Inputs,
+    candidates: list[Candidate],
+    target: Target,
+    cache: Cache | None,
+    workers: int,
+) -> Generator[Event, None, None]:
+    jobs = [(candidate, position) for candidate in candidates for position in range(len(candidate.lowered))]
+    compiled: dict[int, dict[int, Compiled]] = {}
+    answers = compile_many([c.lowered[p] for c, p in jobs], workers=workers, cache=cache)
+    for done, (index, answer) in enumerate(answers):
+        yield Progress("tune", done, f"{target.name}: compiling, {done + 1} of {len(jobs)}")
+        candidate, position = jobs[index]
+        if isinstance(answer, TilewrightError):
+            candidate.trial = replace(candidate.trial, status="failed", reason=answer.what)
+        else:
+            compiled.setdefault(id(candidate), {})[position] = answer
+    for candidate in candidates:
+        parts = compiled.get(id(candidate), {})
+        if candidate.trial.status == "compiled" and len(parts) == len(candidate.lowered):
+            candidate.trial = _with_resources(operator, case, inputs, candidate, parts, target)
+
+
+def _with_resources(
+    operator: Operator, case: Case, inputs: Inputs, candidate: Candidate, parts: dict[int, Compiled], target: Target
+) -> Trial:
+    resources = tuple(parts[position].resources for position in range(len(candidate.lowered)))
+    trial = replace(candidate.trial, resources=resources)
+    if not resources:
+        return replace(trial, status="failed", reason="the launcher launched no kernel")
+    heaviest = max(range(len(resources)), key=lambda i: candidate.launches[i].programs)
+    main = resources[heaviest]
+    placed = occupancy(target, registers=main.registers or 1, shared=main.shared, warps=main.warps)
+    if placed.blocks_per_unit == 0:
+        words = f"{main.registers} registers for each of {main.warps} warps do not fit a unit of {target.name}"
+        return replace(trial, status="infeasible", reason=words, occupancy=0.0, limited_by=placed.limited_by)
+    return replace(
+        trial,
+        occupancy=placed.fraction,
+        limited_by=placed.limited_by,
+        waves=waves(target, candidate.launches[heaviest].programs, placed.blocks_per_unit),
+        predicted_seconds=prior.predict(
+            target,
+            candidate.launches,
+            candidate.lowered,
+            resources,
+            flops=operator.flops_of(case),
+            dtype=case.dtype,
+            bytes=_bytes(inputs),
+        ),
+    )
+
+
+def _bytes(inputs: Inputs) -> int:
+    return sum(t.numel() * t.element_size() for t in inputs.tensors.values())
+
+
+def fits(trials: Sequence[Trial]) -> list[Trial]:
+    """The Trials whose configuration a GPU could run."""
+    return [trial for trial in trials if trial.status in ("compiled", "timed")]

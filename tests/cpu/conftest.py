@@ -1,0 +1,6 @@
+"""Shared by tests that need Triton but no GPU."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "kernels"))
