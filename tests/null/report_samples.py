@@ -73,7 +73,15 @@ def mismatch(case=LARGE):
 
 
 def warning(case=MIDDLE):
-    return Finding("redundant-write", "several programs store the same value", "warning", tensor="out_ptr", programs=4, program=(0, 0, 0), case=case)
+    return Finding(
+        "redundant-write",
+        "several programs store the same value",
+        "warning",
+        tensor="out_ptr",
+        programs=4,
+        program=(0, 0, 0),
+        case=case,
+    )
 
 
 def disagreement():
@@ -83,7 +91,18 @@ def disagreement():
         tiles[row * 25 + 24] = (1.5, 40.0, 3e4, math.inf)[row % 4] if row > 3 else 0.2
     tiles[5 * 25 + 3] = 7.0
     return Disagreement(
-        "output", (2, 4, 256, 200), "fp32", 400, 409600, (0, 0, 40, 196), math.nan, 0.25, math.inf, (8, 8), (32, 25), tuple(tiles)
+        "output",
+        (2, 4, 256, 200),
+        "fp32",
+        400,
+        409600,
+        (0, 0, 40, 196),
+        math.nan,
+        0.25,
+        math.inf,
+        (8, 8),
+        (32, 25),
+        tuple(tiles),
     )
 
 
@@ -111,7 +130,11 @@ def incomplete_report():
 def trial(m, n, warps, *, predicted, measured=None, **changes):
     config = Config({"BLOCK_M": m, "BLOCK_N": n, "num_warps": warps, "num_stages": 3})
     shared = 3 * (m + n) * 64 * 2
-    resources = (Resources(shared, 40 + m * n // (warps * 64), 0, 0 if m * n < 16384 else 96, 0 if m * n < 16384 else 128, warps, 0.7),)
+    resources = (
+        Resources(
+            shared, 40 + m * n // (warps * 64), 0, 0 if m * n < 16384 else 96, 0 if m * n < 16384 else 128, warps, 0.7
+        ),
+    )
     given = {
         "status": "compiled" if measured is None else "timed", "shared": shared, "resources": resources, "occupancy": 0.25,
         "limited_by": "shared", "waves": 1.94, "predicted_seconds": predicted, "median_seconds": measured,
@@ -157,19 +180,71 @@ def comparisons(config=None):
         ("decode", "torch.compile", 1.011, 0.985, 1.04, "UNDECIDED", decode, timing("torch.compile", 9.4, 6, 0.05)),
     )
     return [
-        Comparison("attention", LARGE, shape, base, ratio, low, high, verdict, "device time, cold L2", ours, theirs, 0.012, config)
+        Comparison(
+            "attention",
+            LARGE,
+            shape,
+            base,
+            ratio,
+            low,
+            high,
+            verdict,
+            "device time, cold L2",
+            ours,
+            theirs,
+            0.012,
+            config,
+        )
         for shape, base, ratio, low, high, verdict, ours, theirs in rows
     ]
 
 
 def choice():
     certificate = {"space": 48, "timed": 31, "infeasible": 17, "ties": [{"BLOCK_M": 64}], "searched": "exhaustively"}
-    return Choice("attention", LARGE, Config({"BLOCK_M": 128, "num_warps": 8}), "NVIDIA H100", "3.6.0", "", 61.4e-6, 75.0e-6, certificate)
+    return Choice(
+        "attention",
+        LARGE,
+        Config({"BLOCK_M": 128, "num_warps": 8}),
+        "NVIDIA H100",
+        "3.6.0",
+        "",
+        61.4e-6,
+        75.0e-6,
+        certificate,
+    )
 
 
 def runs():
     return [
-        RunSummary(3, "2026-03-01T09:30:00.000+00:00", "run my_attention.py", ("attention",), 1, "done", 75.2, "0123456789", "NVIDIA H100", 2, 48, 4),
-        RunSummary(2, "2026-03-01T09:10:00.000+00:00", "debug my_attention.py", ("attention",), 0, "done", 9.1, None, "Intel Xeon", 0, 0, 0),
-        RunSummary(1, "2026-03-01T09:00:00.000+00:00", "tune a.py", ("a",), None, "", None, None, "Intel Xeon", 0, 7, 0),
+        RunSummary(
+            3,
+            "2026-03-01T09:30:00.000+00:00",
+            "run my_attention.py",
+            ("attention",),
+            1,
+            "done",
+            75.2,
+            "0123456789",
+            "NVIDIA H100",
+            2,
+            48,
+            4,
+        ),
+        RunSummary(
+            2,
+            "2026-03-01T09:10:00.000+00:00",
+            "debug my_attention.py",
+            ("attention",),
+            0,
+            "done",
+            9.1,
+            None,
+            "Intel Xeon",
+            0,
+            0,
+            0,
+        ),
+        RunSummary(
+            1, "2026-03-01T09:00:00.000+00:00", "tune a.py", ("a",), None, "", None, None, "Intel Xeon", 0, 7, 0
+        ),
     ]

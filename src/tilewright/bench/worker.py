@@ -60,6 +60,7 @@ def bench_shape(emit: Emitter, *, job: Job) -> list[Comparison]:
             if ready is not None:
                 calls[name] = ready
         if on_cpu:  # the kernel cannot run here: the reference as it stands takes its place
+            emit(Note(f"{job.shape}: on a CPU no kernel runs: 'ours' is the reference in eager mode"))
             calls = _reference_first(calls)
         timer: Timer = HostTimer() if on_cpu else DeviceTimer()
         emit(Progress("bench", 0, f"{job.shape}: timing {', '.join(n for n in calls if n != AGAIN)}"))

@@ -88,7 +88,11 @@ class Console:
                 report = event.report
                 style = _OUTCOME_STYLES[report.outcome]
                 text = f"  {words.clean(report.text)}" if report.text else ""
-                self._print(Text.assemble(f"{report.stage} {report.operator}  ", (report.outcome, style), text))
+                self._print(
+                    Text.assemble(
+                        words.clean(f"{report.stage} {report.operator}") + "  ", (report.outcome, style), text
+                    )
+                )
 
     def _start(self, event: StageStarted) -> None:
         self.close()
@@ -140,7 +144,7 @@ class Console:
         """
         self.close()
         word = words.severity(finding)
-        head = Text.assemble((f" {word}  ", _WORD_STYLES[word]), (finding.kind, "bold"))
+        head = Text.assemble((f" {word}  ", _WORD_STYLES[word]), (words.clean(finding.kind), "bold"))
         where = words.place(finding.file, finding.line)
         for part, style in ((words.tensor(finding), ""), (where, "cyan"), (words.clean(finding.source or ""), "")):
             if part:
@@ -183,7 +187,7 @@ class Console:
         self.close()
         word, figures = words.verdict(report)
         self._print(
-            Text.assemble((f" {word}  ", _WORD_STYLES[word]), (report.operator, "bold"), f"  {figures}"),
+            Text.assemble((f" {word}  ", _WORD_STYLES[word]), (words.clean(report.operator), "bold"), f"  {figures}"),
             wrap=True,
             hang=True,
         )
@@ -203,7 +207,9 @@ class Console:
         case, found = worst
         tile = "x".join(map(str, found.tile_shape))
         self._below(
-            Text(f"{found.output} of {words.clean(case.label)}, one character a tile of {tile}: . right, # wrong")
+            Text(
+                f"{words.clean(found.output)} of {words.clean(case.label)}, one character a tile of {tile}: . right, # wrong"
+            )
         )
         for row in words.tile_rows(found):
             line = Text("  ")

@@ -63,6 +63,7 @@ def render(sections: ReportData) -> str:
     templates = Templates(
         loader=PackageLoader("tilewright.report"),
         autoescape=True,
+        finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -81,6 +82,11 @@ def render(sections: ReportData) -> str:
         notes=[words.clean(note) for note in sections.notes],
         version=tilewright.__version__,
     )
+
+
+def _shown(value: Any) -> Any:
+    """What a page says of a value: a control character in a user's text has no place in it."""
+    return words.without_controls(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 # ------------------------------------------------------------------------------------------------ debug

@@ -70,7 +70,7 @@ def tile_map(found: Disagreement) -> str:
             )
         )
     bottom = top + rows * high + 8
-    folded = "" if len(found.shape) <= 2 else "; over leading dims, the worst"
+    folded = "" if len(found.shape) <= 2 else ", the worst of the others"
     body.append(
         svg.text(PAD, bottom + 10, f"rows and columns of the last two dims{folded}", "soft", room=WIDTH - 2 * PAD)
     )
@@ -84,7 +84,7 @@ def _indices(
     count: int, extent: int, side: float, where: Callable[[float], tuple[float, float]], anchor: str
 ) -> list[str]:
     """Element indices at the first of every few tiles, with room for their digits."""
-    room = 34 if anchor == "middle" else LINE
+    room = 34 if anchor == "middle" else LINE + 2
     step = max(1, math.ceil(room / side))
     return [svg.text(*where((i + 0.5) * side), str(i * extent), "soft", anchor) for i in range(0, count, step)]
 
@@ -269,7 +269,8 @@ def _whisker(comparison: Comparison, x: Callable[[float], float], y: float) -> l
         svg.rect(left, level - 9, right - left, 18, "pale", f"noise floor {100 * noise:.1f} %"),
         svg.line(x(1.0), level - 9, x(1.0), level + 9, "axis"),
         svg.line(low, level, high, level, f"whisker {style}"),
-        *(svg.line(end, level - 4, end, level + 4, f"whisker {style}") for end in (low, high)),
+        # Caps on a narrow interval would hide the dot.
+        *(svg.line(end, level - 4, end, level + 4, f"whisker {style}") for end in (low, high) if high - low > 12),
         svg.dot(x(comparison.ratio), level, 4.5, style, tip),
     ]
 

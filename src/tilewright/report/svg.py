@@ -8,22 +8,22 @@ from tilewright.report import words
 
 WIDTH = 460
 """All plots are as wide, so that on a phone they shrink little, and two stand beside each other on a screen."""
-PAD = 12
+PAD = 4
 LINE = 16  # from one line of text to the next
-_CHARACTER = 6.4  # a character's mean width at the font size below
+_CHARACTER = 6.9  # a character's mean width at the font size below
 
 # Colours are contrasted at 4.5 to 1 or more against both grounds; each is told in words or by place as well.
 STYLE = """
 .tw{--ink:#1b1f24;--soft:#57606a;--rule:#c8cfd6;--pale:#e6eaee;--main:#0b5cad;--good:#1a7f37;--bad:#b42318;--warn:#8a5a00;
 --tile1:#f0b429;--tile2:#e8590c;--tile3:#a61e14;font:12.5px system-ui,sans-serif;fill:var(--ink);color:var(--ink)}
 @media (prefers-color-scheme:dark){.tw{--ink:#e6edf3;--soft:#9da7b1;--rule:#444c56;--pale:#2b323a;--main:#6cb6ff;
---good:#56d364;--bad:#ff8a80;--warn:#e3b341;--tile1:#8a6100;--tile2:#e8700c;--tile3:#ff9e94}}
+--good:#56d364;--bad:#ff8a80;--warn:#e3b341;--tile1:#a37c00;--tile2:#e8700c;--tile3:#ff9e94}}
 @media print{.tw{--ink:#1b1f24;--soft:#57606a;--rule:#c8cfd6;--pale:#e6eaee;--main:#0b5cad;--good:#1a7f37;--bad:#b42318;
 --warn:#8a5a00;--tile1:#f0b429;--tile2:#e8590c;--tile3:#a61e14}}
 .tw .soft{fill:var(--soft)}.tw .rule{stroke:var(--rule);stroke-width:1;fill:none}.tw .pale{fill:var(--pale)}
 .tw .main{fill:var(--main)}.tw .hollow{fill:var(--pale);stroke:var(--main);stroke-width:1}
 .tw .good{fill:var(--good)}.tw .bad{fill:var(--bad)}.tw .warn{fill:var(--warn)}.tw .ink{fill:var(--ink)}
-.tw .axis{stroke:var(--ink);stroke-width:1.5}.tw .dot{fill:var(--main);fill-opacity:.3}
+.tw .axis{stroke:var(--ink);stroke-width:1.5}.tw .dot{fill:var(--main);fill-opacity:.45}
 .tw .box{fill:var(--main);fill-opacity:.18;stroke:var(--main)}.tw .median{stroke:var(--main);stroke-width:2.5}
 .tw .whisker{stroke-width:2}.tw line.good{stroke:var(--good)}.tw line.bad{stroke:var(--bad)}.tw line.warn{stroke:var(--warn)}
 .tw line.soft{stroke:var(--soft)}.tw .t0{fill:var(--pale)}.tw .t1{fill:var(--tile1)}.tw .t2{fill:var(--tile2)}.tw .t3{fill:var(--tile3)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import textwrap
 from typing import TextIO
 
 from rich.cells import cell_len
@@ -16,6 +17,7 @@ UNBOUNDED = 1 << 20
 """The width of a pipe."""
 
 _GAP = 2
+_BELOW = 4
 _STYLES = {"": "", "good": "green", "bad": "red", "warn": "yellow", "dim": "dim"}
 
 
@@ -77,7 +79,8 @@ def table_lines(table: Table, width: int) -> list[Text]:
         kept = [i for i in shown if i != prose or not below]
         lines += _drawn([row[i] for i in kept], [table.columns[i] for i in kept], [widths[i] for i in kept], stacked)
         if prose is not None and below and row[prose].tone:
-            lines.append(Text(f"    {row[prose].text}", _STYLES[row[prose].tone]))
+            said = textwrap.wrap(row[prose].text, max(width - _BELOW, 20))
+            lines += [Text(" " * _BELOW + line, _STYLES[row[prose].tone]) for line in said]
     return lines
 
 

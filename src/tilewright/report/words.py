@@ -19,14 +19,19 @@ _SUBJECTLESS = ("reads ", "writes ", "stores ", "loads ", "adds ", "waits ")
 SEVERITY_WORDS = {"error": "FAIL", "warning": "WARN", "note": "NOTE"}
 
 
+def without_controls(text: str) -> str:
+    """Text of a user's without the control characters that would steer a terminal; newlines stay."""
+    return _ESCAPES.sub(" ", text)
+
+
 def clean(text: object) -> str:
-    """Text of a user's on one line, without the control characters that would steer a terminal."""
-    return " ".join(_ESCAPES.sub(" ", str(text)).split())
+    """Text of a user's on one line, without control characters."""
+    return " ".join(without_controls(str(text)).split())
 
 
 def clean_line(line: str) -> str:
     """A line of source: as it is, but for tabs and control characters."""
-    return _ESCAPES.sub(" ", line.expandtabs(4)).rstrip()
+    return without_controls(line.expandtabs(4)).rstrip()
 
 
 def place(file: str | None, line: int | None) -> str:
@@ -107,7 +112,7 @@ def verdict(report: DebugReport) -> tuple[str, str]:
     """``PASS``, ``FAIL`` or ``INCOMPLETE``, and the figures behind it."""
     cases = len(report.results)
     seconds = sum(result.seconds for result in report.results)
-    tail = f"{count(sum(r.launches for r in report.results), 'launch', 'launches')}, {seconds:.1f} s, {report.executor}"
+    tail = f"{count(sum(r.launches for r in report.results), 'launch', 'launches')}, {seconds:.1f} s, {clean(report.executor)}"
     if report.errors:
         keys = {fault_key(finding) for finding in report.errors}
         hit = sum(any(fault_key(f) in keys for f in result.findings) for result in report.results)

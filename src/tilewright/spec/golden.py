@@ -3,11 +3,12 @@
 The reference runs twice: on float64 inputs (the golden values) and in the declared precision (PyTorch's
 own error). The tolerance of an element is derived from both, never chosen per operator:
 
-    tolerance = k * scale * max(own, u_out, c * u_acc * spread)
+    tolerance = k * max(scale * max(own, u_out, c * u_acc * spread), own error of the element) + floor
 
 ``scale``   the larger of the golden value and the root of the sum of squares of the contributions that
             went into it, found by perturbing the inputs
 ``own``     PyTorch's own largest error over ``scale``, in the declared precision
+``floor``   what is lost next to zero: half the spacing of subnormals, or all of those of float32
 ``u_out``   unit roundoff of the output's dtype
 ``u_acc``   unit roundoff of the accumulator: float32 for dtypes up to 32 bits
 ``spread``  sum of the magnitudes of the contributions over the root of the sum of their squares, sampled
@@ -36,6 +37,8 @@ ACCUMULATION_FACTOR = 4.0
 PERTURBATION = 2.0**-12
 """Relative: large enough to stand out of float32 arithmetic inside a reference, small enough to be linear."""
 PERTURBATIONS = 3
+SMALLEST_SCALE = 2.0**-4
+"""Of the root mean square of an output's scales: below it an element's own scale may be an accident."""
 SAMPLED_ELEMENTS = 6
 MAX_TILES = 32
 
@@ -73,6 +76,7 @@ def expect(
     Raises:
         ReferenceFailed: the reference raised, on the inputs or on their float64 form.
     """
+    mutates = tuple(name for name in mutates if name in inputs.tensors)  # an optional one may be None
     own = call_reference(reference, inputs.copy(), mutates, label)
     exact_inputs = inputs.upcast(golden_dtype)
     golden = call_reference(reference, exact_inputs.copy(), mutates, label)
@@ -147,13 +151,32 @@ def _expected(name: str, gold: Tensor, own: Tensor, scale: Tensor, spread: float
         zero = torch.zeros((), dtype=torch.float64, device=gold.device)
         return Expected(name, gold.detach(), zero.expand(gold.shape), dtype, zero.expand(gold.shape), 1.0)
     gold = gold.detach().to(torch.float64)
+    scale = scale.to(torch.float64)
     error = (own.detach().to(torch.float64) - gold).abs() if own.shape == gold.shape else torch.zeros_like(gold)
-    relative = (error / scale.clamp_min(torch.finfo(torch.float64).tiny)).nan_to_num(0.0, 0.0, 0.0)
-    own_error = float(relative.max()) if relative.numel() else 0.0
+    error = error.nan_to_num(0.0, 0.0, 0.0)
     accumulator = 2.0**-53 if dtype == torch.float64 else 2.0**-24
-    unit = max(own_error, dtypes.roundoff(dtype), ACCUMULATION_FACTOR * accumulator * spread)
-    smallest = torch.finfo(dtype).smallest_normal * dtypes.roundoff(dtype)  # spacing of subnormals
-    return Expected(name, gold, FACTOR * unit * scale + smallest, dtype, scale, spread)
+    unit = max(
+        _worst_relative(error, scale, own.dtype), dtypes.roundoff(dtype), ACCUMULATION_FACTOR * accumulator * spread
+    )
+    return Expected(name, gold, FACTOR * torch.maximum(unit * scale, error) + _floor(dtype), dtype, scale, spread)
+
+
+def _worst_relative(error: Tensor, scale: Tensor, dtype: torch.dtype) -> float:
+    """The largest error over its scale. One element must not open the tolerance of all others: what underflow
+    took is no relative error, and where an element's scale is tiny by chance the usual scale stands in."""
+    if error.numel() == 0:
+        return 0.0
+    usual = SMALLEST_SCALE * float(scale.square().mean().sqrt())
+    excess = (error - _floor(dtype)).clamp_min(0.0)
+    return float((excess / scale.clamp_min(max(usual, torch.finfo(torch.float64).tiny))).max())
+
+
+def _floor(dtype: torch.dtype) -> float:
+    """The error of a value next to zero. GPUs flush float32's subnormals, and bfloat16's with them."""
+    if not dtype.is_floating_point:
+        return 0.0
+    half_spacing = torch.finfo(dtype).smallest_normal * dtypes.roundoff(dtype)
+    return half_spacing if dtype == torch.float64 else max(half_spacing, torch.finfo(torch.float32).smallest_normal)
 
 
 def with_roundoff(expected: Expected, roundoff: float) -> Expected:
@@ -254,17 +277,26 @@ def compare(actual: Tensor, expected: Expected) -> Match:
 
 
 def error_over_tolerance(actual: Tensor, expected: Expected) -> Tensor:
-    """|actual - golden| / tolerance per element, infinite where a NaN, an infinity or an exact value differs."""
+    """|actual - golden| / tolerance per element, infinite where a NaN, an infinity or an exact value differs.
+
+    Values that the dtype cannot hold are infinite on both sides.
+    """
     gold = expected.values.to(actual.device)
     if not expected.dtype.is_floating_point:
         return torch.where(actual == gold, 0.0, math.inf).to(torch.float64)
-    value = actual.detach().to(torch.float64)
-    largest = torch.finfo(expected.dtype).max
-    gold = torch.where(gold.isfinite() & (gold.abs() > largest), math.inf * gold.sign(), gold)
-    same = (value == gold) | (value.isnan() & gold.isnan())
-    error = (value - gold).abs() / expected.tolerance.to(actual.device)
-    error = torch.where(value.isfinite() & gold.isfinite(), error, math.inf)
+    value, tolerance = actual.detach().to(torch.float64), expected.tolerance.to(actual.device)
+    same = (value == gold) | (value.isnan() & gold.isnan()) | _overflowed(value, gold, tolerance, expected.dtype)
+    error = torch.where(value.isfinite() & gold.isfinite(), (value - gold).abs() / tolerance, math.inf)
     return torch.where(same, 0.0, error)
+
+
+def _overflowed(value: Tensor, gold: Tensor, tolerance: Tensor, dtype: torch.dtype) -> Tensor:
+    """Where a value is what its dtype makes of a golden one that is beyond its range, or may be when rounded."""
+    largest = torch.finfo(dtype).max
+    beyond = gold.abs() + tolerance > largest
+    if dtype == torch.float8_e4m3fn:  # has no infinity: PyTorch makes NaN of what is too large, GPUs the largest value
+        return beyond & (value.isnan() | (value == largest * gold.sign()))
+    return beyond & (value == math.inf * gold.sign())
 
 
 def _other_kind(kind: str, actual: Tensor, expected: Expected) -> Disagreement:

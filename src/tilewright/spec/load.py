@@ -88,6 +88,8 @@ def import_file(path: Path) -> ModuleType:
     name, root = _module_name(path)
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
+    if "." in name:
+        return _import_module(name)  # by its dotted name, or its package would import it a second time
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
