@@ -30,9 +30,16 @@ def measure(operator: str, folder: Path, label: str) -> int:
     name = operator.rpartition(":")[2] or operator
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         command = [sys.executable, "-m", "tilewright", "run", operator, "--json", file.name, "--budget", "20"]
-        command += ["--workers", str(max(os.cpu_count() or 2, 2)), "--seconds", "1.5", "--html", str(folder / f"{label}_{name}.html")]
+        command += [
+            "--workers",
+            str(max(os.cpu_count() or 2, 2)),
+            "--seconds",
+            "1.5",
+            "--html",
+            str(folder / f"{label}_{name}.html"),
+        ]
         ended = subprocess.run(command, check=False)
-        data = json.load(open(file.name))
+        data = json.loads(Path(file.name).read_text())
     data["records"] = [_slim(record) for record in data["records"] if record["type"] in KEPT]
     (folder / f"{label}_{name}.json").write_text(json.dumps(data, indent=None, separators=(",", ":")) + "\n")
     print(f"{operator}: exit code {ended.returncode}", flush=True)

@@ -15,7 +15,7 @@ def main() -> int:
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         command = [sys.executable, "-m", "tilewright", "run", str(EXAMPLE), "--arch", "a100,h100"]
         ended = subprocess.run([*command, "--html", str(REPORT), "--json", file.name], check=False)
-        records = json.load(open(file.name))["records"] if Path(file.name).stat().st_size else []
+        records = json.loads(Path(file.name).read_text() or '{"records": []}')["records"]
     reports = {r["operator"]: r for r in records if r["type"] == "DebugReport"}
     problem = _problem(ended.returncode, reports)
     if problem:
@@ -31,11 +31,7 @@ def _problem(exit_code: int, reports: dict) -> str | None:
         return f"tilewright run ended with {exit_code}, expected 1 (a finding in the first try)"
     lines = EXAMPLE.read_text().splitlines()
     first = next(i for i, line in enumerate(lines, 1) if "k = tl.load(" in line)
-    found = {
-        (f["kind"], f["line"])
-        for result in reports["attention_first_try"]["results"]
-        for f in result["findings"]
-    }
+    found = {(f["kind"], f["line"]) for result in reports["attention_first_try"]["results"] for f in result["findings"]}
     if ("out-of-bounds-read", first) not in found:
         return f"the unmasked load of k on line {first} was not found: {found}"
     if any(result["findings"] for result in reports["attention_mended"]["results"]):

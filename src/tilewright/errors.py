@@ -14,6 +14,8 @@ code  meaning
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class TilewrightError(Exception):
     """Base of all errors that are answered with one line: ``what``, and a ``remedy``."""
@@ -28,8 +30,8 @@ class TilewrightError(Exception):
     def __str__(self) -> str:
         return f"{self.what}; {self.remedy}" if self.remedy else self.what
 
-    def __reduce__(self) -> tuple[type[TilewrightError], tuple[str, str]]:
-        return type(self), (self.what, self.remedy)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.what, self.remedy), self.__dict__  # notes travel too
 
 
 class UsageError(TilewrightError):
@@ -135,6 +137,3 @@ class ChildFailed(TilewrightError):
     def __init__(self, what: str, remedy: str = "", reason: str = "crashed") -> None:
         super().__init__(what, remedy)
         self.reason = reason
-
-    def __reduce__(self) -> tuple[type[ChildFailed], tuple[str, str, str]]:  # type: ignore[override]
-        return type(self), (self.what, self.remedy, self.reason)

@@ -12,6 +12,7 @@ import contextlib
 import faulthandler
 import importlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -30,6 +31,7 @@ _POLL_SECONDS = 0.05
 _DEPTH = "TILEWRIGHT_PROCESS_DEPTH"
 _MAX_DEPTH = 2
 _MEMORY_CHECK_SECONDS = 0.25
+_GRACE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class Worker:
         self._started = 0.0
         self._memory_checked = 0.0
         self._paused = False
+        self._ended = False
 
     @property
     def pid(self) -> int:
@@ -135,6 +138,8 @@ class Worker:
                     return True, payload
         except (EOFError, ConnectionResetError):
             raise self._death() from None
+        if self._process.poll() is not None and not self._connection.poll(0):
+            raise self._death()  # though a process that it forked holds the pipe open
         self._enforce_limits()
         return False, None
 
@@ -153,21 +158,23 @@ class Worker:
                     raise
 
     def kill(self) -> None:
-        """Ends the child and its children at once."""
-        if self._process.poll() is None:
-            if self._interactive:
-                self._process.kill()
-            else:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+        """Ends the child and its children at once; those of a child that is dead already too."""
+        if self._ended:
+            return
+        if self._interactive:
+            self._process.kill()
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._connection.close()
+        self._ended = True
 
     def close(self) -> None:
         """Lets an idle child end by itself, and waits for it."""
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self._connection.send(None)
-            self._process.wait(timeout=2)
+            self._process.wait(timeout=_GRACE_SECONDS)
         self.kill()
 
     def __enter__(self) -> Worker:
@@ -190,7 +197,7 @@ class Worker:
         seconds, memory = self._limits.seconds, self._limits.memory_bytes
         if seconds is not None and not self._paused and now - self._started > seconds:
             self.kill()
-            raise ChildFailed(f"no answer within {seconds:.0f} s", reason="timeout")
+            raise ChildFailed(f"no answer within {seconds:g} s", reason="timeout")
         if memory is not None and now - self._memory_checked > _MEMORY_CHECK_SECONDS:
             self._memory_checked = now
             used = _resident_bytes(self._process.pid)
@@ -202,7 +209,7 @@ class Worker:
 
     def _death(self) -> ChildFailed:
         code = self._process.wait()
-        self._connection.close()
+        self.kill()
         if code < 0:
             return ChildFailed(f"the process died of {signal.Signals(-code).name}", reason="crashed")
         return ChildFailed(f"the process ended with exit code {code}", reason="crashed")
@@ -238,15 +245,15 @@ def run_many(
     died is replaced, and the others are not disturbed.
     """
     waiting = list(enumerate(jobs))[::-1]
+    workers = max(workers, 1)
     busy: dict[int, tuple[Worker, int]] = {}
     idle: list[Worker] = []
     try:
         while waiting or busy:
             while waiting and len(busy) < workers:
                 index, arguments = waiting.pop()
-                worker = idle.pop() if idle else Worker(**worker_options)
+                worker = _at_work(idle, task, arguments, limits, worker_options)
                 busy[worker.pid] = (worker, index)
-                worker.submit(task, arguments, limits)
             wait([worker.connection for worker, _ in busy.values()], _POLL_SECONDS)
             for pid, (worker, index) in list(busy.items()):
                 answer = _answer_or_error(worker)
@@ -263,6 +270,22 @@ def run_many(
             worker.kill()
         for worker in idle:
             worker.kill()
+
+
+def _at_work(
+    idle: list[Worker], task: str, arguments: Mapping[str, Any], limits: Limits, options: Mapping[str, Any]
+) -> Worker:
+    """A worker that has been given the task: an idle one, unless it died meanwhile, or a new one."""
+    while True:
+        is_new = not idle
+        worker = Worker(**options) if is_new else idle.pop()
+        try:
+            worker.submit(task, arguments, limits)
+            return worker
+        except BaseException as error:
+            worker.kill()
+            if is_new or not isinstance(error, ChildFailed):
+                raise
 
 
 def _answer_or_error(worker: Worker) -> tuple[Any] | None:
@@ -314,26 +337,48 @@ class Emitter:
 
 def serve(descriptor: int) -> None:
     """The child's life: tasks from the pipe until it closes."""
+    os.set_inheritable(descriptor, False)  # a program that a task starts must not hold the pipe open
     connection = Connection(descriptor)
     emit = Emitter(connection)
     own_session = os.getsid(0) == os.getpid()
+    threading.Thread(target=_end_with_parent, args=(descriptor, own_session), daemon=True).start()
     while True:
         try:
             message = connection.recv()
-        except (EOFError, OSError):
+        except (EOFError, OSError, KeyboardInterrupt):
             return
         if message is None:
             return
         task, arguments, seconds = message
         if seconds is not None and own_session:
-            # Should the parent be killed meanwhile, nobody would enforce its limit: end by ourselves.
+            # Should the parent be killed while native code keeps our threads from running: end all the same.
             faulthandler.dump_traceback_later(seconds * 1.5 + 10, exit=True, file=open(os.devnull, "w"))  # noqa: SIM115
         answer = _perform(task, arguments, emit)
         faulthandler.cancel_dump_traceback_later()
-        try:
-            connection.send(answer)
-        except (BrokenPipeError, ConnectionResetError):
+        if not _sent(connection, answer):
             return
+
+
+def _end_with_parent(descriptor: int, own_session: bool) -> None:
+    """Sleeps until the pipe's other end is gone, as it is when the parent was killed; then ends our processes."""
+    hangup = select.poll()
+    hangup.register(descriptor, 0)  # a hang-up is reported unasked
+    hangup.poll()
+    if own_session:
+        os.killpg(0, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _sent(connection: Connection, answer: tuple[str, Any]) -> bool:
+    """Sends an answer, or why it cannot be sent; False where nobody listens any more."""
+    try:
+        connection.send(answer)
+    except (BrokenPipeError, ConnectionResetError):
+        return False
+    except Exception as error:  # pickling raises many kinds
+        words = f"its answer cannot be sent to another process: {type(error).__name__}: {error}"
+        connection.send(("error", ChildFailed(words, reason="crashed")))
+    return True
 
 
 def _perform(task: str, arguments: dict[str, Any], emit: Emitter) -> tuple[str, Any]:

@@ -189,6 +189,11 @@ def fault_key(finding: Finding) -> tuple[Any, ...]:
     return (finding.kind, finding.severity, finding.tensor or finding.argument, finding.file, finding.line)
 
 
+def finding_name(finding: Finding) -> str:
+    """The key of a finding in ``DebugReport.smallest``."""
+    return f"{finding.kind} {finding.tensor or finding.argument or ''} {finding.line or ''}"
+
+
 @dataclass(frozen=True)
 class Config:
     """One point of a search space: meta-parameters and launch options by name."""
@@ -398,17 +403,23 @@ def from_dict(data: Mapping[str, Any]) -> Any:
     return _restore(record_type, data)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, *, typed: bool = True) -> Any:
+    """JSON-ready form of a value; ``typed`` where a field's annotation will tell how to read it back."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(item) for item in value]
+        return {str(key): _plain(item, typed=False) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted((_plain(item, typed=typed) for item in value), key=repr)  # ids must not depend on hashes
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, typed=typed) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has no NaN or infinity; "nan", "inf" and "-inf" read back through float()
+        # JSON has no NaN or infinity; "nan", "inf" and "-inf" read back through float().
+        return str(value) if typed else {"float": str(value)}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):  # a scalar of NumPy or torch
+        return _plain(value.item(), typed=typed)
     return str(value)
 
 
@@ -433,6 +444,14 @@ def _restore(annotation: Any, value: Any) -> Any:
         return [_restore(arguments[0], item) for item in value]
     if annotation is float:
         return float(value)
-    if annotation is Any and isinstance(value, list):
-        return tuple(_restore(Any, item) for item in value)
+    return _restore_untyped(value) if annotation is Any else value
+
+
+def _restore_untyped(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_restore_untyped(item) for item in value)
+    if isinstance(value, dict):
+        if value.keys() == {"float"} and isinstance(value["float"], str):
+            return float(value["float"])
+        return {key: _restore_untyped(item) for key, item in value.items()}
     return value

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from tilewright.debug.bfloat import narrow, widen
 
 
@@ -11,7 +12,9 @@ def bits(tensor: torch.Tensor) -> np.ndarray:
 
 
 def test_narrow_rounds_to_nearest_even_as_torch_does():
-    values = torch.cat([torch.randn(10_000), torch.tensor([0.0, -0.0, torch.inf, -torch.inf, 3.4e38, 1e-40, 1.00390625, 1.01171875])])
+    values = torch.cat(
+        [torch.randn(10_000), torch.tensor([0.0, -0.0, torch.inf, -torch.inf, 3.4e38, 1e-40, 1.00390625, 1.01171875])]
+    )
     assert (narrow(values.numpy()) == bits(values.bfloat16())).all()
 
 

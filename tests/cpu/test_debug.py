@@ -4,6 +4,7 @@ from pathlib import Path
 
 import faulty
 import pytest
+
 import tilewright as tw
 from tilewright.debug.stage import DebugOptions, Session, run
 from tilewright.records import Case, drain

@@ -2,9 +2,21 @@
 
 import pytest
 import torch
+
 from tilewright.spec.poison import Poisoned, poison, untouched
 
-DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e5m2, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
+DTYPES = [
+    torch.float64,
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e5m2,
+    torch.int64,
+    torch.int32,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

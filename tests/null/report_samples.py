@@ -168,7 +168,7 @@ def timing(side, microseconds, seed, spread=0.01):
     samples = sorted(microseconds * 1e-6 * (1 + abs(rng.gauss(0, spread))) for _ in range(300))
     samples[-1] = microseconds * 5e-6  # one hiccup, as there always is
     rate = 2.1e8 / (microseconds * 1e-6)
-    return Timing(side, 300, samples[150], samples[75], samples[225], 1755, rate * 10, rate, tuple(samples))
+    return Timing(side, 300, samples[150], samples[75], samples[225], 1755, rate * 10, rate / 10, tuple(samples))
 
 
 def comparisons(config=None):

@@ -141,7 +141,7 @@ def test_a_pipe_gets_a_line_a_stage_and_none_for_progress(plain):
         plain.handle(Tried(trial))
     plain.close()
     assert plain.said().splitlines() == [
-        "debug attention: 300 steps, the stock interpreter",
+        "debug attention: 300 cases, the stock interpreter",
         "tune attention: prefill on h100: 48 configurations",
     ]
 
@@ -407,7 +407,7 @@ def test_an_environment_in_a_line(plain):
     plain.environment(dataclasses.replace(samples.HERE, torch=None, triton=None, ptxas=None))
     first, second = plain.said().splitlines()
     assert first == (
-        "NVIDIA H100 80GB HBM3 (sm_90), driver 570.86, 1755 of 1980 MHz, 700 W, torch 2.11.0, triton 3.6.0, ptxas 12.8, "
+        "NVIDIA H100 80GB HBM3 (sm_90), driver 570.86, at most 1980 MHz, 700 W, torch 2.11.0, triton 3.6.0, ptxas 12.8, "
         "python 3.12.3, tilewright 0.1.0, commit 0123456789, 2026-02-11 14:02"
     )
     assert second.startswith("Intel Xeon, no torch, no Triton, python 3.12.3")

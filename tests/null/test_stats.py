@@ -4,6 +4,7 @@ import math
 import random
 
 import pytest
+
 from tilewright.bench import stats
 from tilewright.bench.verdict import noise_floor, verdict
 from tilewright.records import Sample

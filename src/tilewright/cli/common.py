@@ -90,15 +90,24 @@ class Session:
 
 @contextlib.contextmanager
 def session(
-    command: str, operators: Sequence[str], json_path: str | None, store_path: Path | None, no_store: bool
+    command: str,
+    operators: Sequence[str],
+    json_path: str | None,
+    store_path: Path | None,
+    no_store: bool,
+    *,
+    plain: bool | None = None,
 ) -> Iterator[Session]:
-    """Opens the store and the console; writes --json and closes the run, whatever happens within."""
+    """Opens the store and the console; writes --json and closes the run, whatever happens within.
+
+    ``plain`` True draws no live line: the terminal is needed for something else.
+    """
     probe = importlib.import_module("tilewright.hardware.probe")
     db = importlib.import_module("tilewright.store.db")
     console = importlib.import_module("tilewright.report.console")
     environment = probe.environment()
     store = db.NullStore() if no_store else db.Store(store_path or db.default_path())
-    shown = console.Console(file=sys.stderr if json_path == "-" else None)
+    shown = console.Console(file=sys.stderr if json_path == "-" else None, plain=plain)
     run_id = store.begin_run(command, list(operators), environment)
     current = Session(shown, store, run_id, json_path, environment, command)
     text = "interrupted"

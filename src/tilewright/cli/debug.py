@@ -37,7 +37,9 @@ def command(
     interpreter = common.interpreting() or interpreter
     call = common.kernel_call(args, grid)
     operators = common.operators(target, call)
-    with common.session(f"debug {target}", [o.name for o in operators], json, store, no_store) as session:
+    with common.session(
+        f"debug {target}", [o.name for o in operators], json, store, no_store, plain=pdb or None
+    ) as session:
         reports = []
         for operator in operators:
             options = _options(operator, session, case, pdb=pdb, device=device, arch=arch, budget=budget, seed=seed)

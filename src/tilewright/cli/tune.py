@@ -56,7 +56,7 @@ def tune(session: common.Session, operator: Any, given: Any, top: int = 0) -> An
     load = importlib.import_module("tilewright.spec.load")
     report = session.drain(stage.run(operator, load.address(operator), given, session.store))
     for (shape, chip), trials in report.trials.items():
-        session.console.trials(trials[:top] if top else trials, title=f"{operator.name}, {shape}, {chip}")
+        session.console.trials(trials, title=f"{operator.name}, {shape}, {chip}", top=top)
     for label, choice in report.choices.items():
         session.keep(choice)
         session.console.choice(label, choice)

@@ -21,6 +21,7 @@ from tilewright.records import (
     Progress,
     StageStarted,
     fault_key,
+    finding_name,
 )
 from tilewright.spec.load import Address
 
@@ -100,11 +101,6 @@ def _run(
     return DebugReport(
         operator, "device" if options.device else "interpreter", tuple(results), not notes, tuple(notes), smallest
     )
-
-
-def finding_name(finding: Finding) -> str:
-    """The key of a finding in ``DebugReport.smallest``."""
-    return f"{finding.kind} {finding.tensor or finding.argument or ''} {finding.line or ''}"
 
 
 def smallest_by_finding(report: DebugReport) -> dict[Finding, Case]:

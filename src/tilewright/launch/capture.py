@@ -12,13 +12,15 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from triton.compiler.compiler import make_backend
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
+from tilewright.errors import LauncherFailed
 from tilewright.hardware.target import Target
-from tilewright.launch.driver import standing_in
-from tilewright.launch.launch import Launch, bind
+from tilewright.launch.driver import gpu_target, standing_in
+from tilewright.launch.launch import Launch, bind, python_function
 from tilewright.records import Config
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.operator import Operator
@@ -74,23 +76,30 @@ def capture(
         on_warmup: answers ``kernel.warmup(...)``; by default it returns None.
     """
     tuning: list[tuple[Any, Config]] = []
+    known_options = frozenset(vars(make_backend(gpu_target(target)).parse_options({})))
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         kwargs = {name: value for name, value in kwargs.items() if name not in _OURS}
         tuner, config = tuning[-1] if tuning else (None, None)
+        if tuner is not None and python_function(tuner) is not python_function(self):
+            tuner, config = None, None  # launched by a hook of the tuned kernel
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
+        launch = bind(self, args, kwargs, (1, 1, 1) if warmup else grid, config, tuner)
+        _check_options(launch, known_options)
         if warmup:
-            launch = bind(self, args, kwargs, (1, 1, 1), config, tuner)
             return on_warmup(launch) if on_warmup else None
-        return handler(bind(self, args, kwargs, grid, config, tuner))
+        return handler(launch)
 
     def run_tuned(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = None
-        for config in choose(self, _pruned(self, args, kwargs)):
+        chosen = choose(self, _pruned(self, args, kwargs))
+        for position, config in enumerate(chosen):
+            hooks = _as_in_tuning if len(chosen) > 1 else _plain
             tuning.append((self, Config(config_values(config))))
             try:
-                with _single(self, config):
+                named = {**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()}
+                with _single(self, config), hooks(self, named, position == len(chosen) - 1):
                     result = original_tuned(self, *args, **kwargs)
             finally:
                 tuning.pop()
@@ -141,13 +150,51 @@ def record(
     return launches
 
 
+def _check_options(launch: Launch, known: frozenset[str]) -> None:
+    for name in launch.options:
+        if name not in known:
+            raise LauncherFailed(
+                f"launch of {launch.name}: it has no parameter {name}", f"it takes {', '.join(launch.arguments)}"
+            )
+
+
 def _pruned(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
     """The configurations left by the kernel's own pruning, which may look at the arguments."""
-    if not tuner.early_config_prune:
+    if not tuner.early_config_prune or len(tuner.configs) == 1:  # one configuration is not tuned
         return list(tuner.configs)
-    tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
-    own = {name: value for name, value in kwargs.items() if name not in ("grid", "warmup")}
-    return list(tuner.early_config_prune(tuner.configs, tuner.nargs, **own))
+    named = dict(zip(tuner.arg_names, args, strict=False))
+    left = list(tuner.early_config_prune(tuner.configs, named, **kwargs))
+    if not left:
+        raise LauncherFailed(
+            f"launch of {python_function(tuner).__name__}: early_config_prune left no configuration",
+            "leave at least one",
+        )
+    return left
+
+
+@contextlib.contextmanager
+def _as_in_tuning(tuner: Any, named: dict[str, Any], is_last: bool) -> Iterator[None]:
+    """The tuner's hooks around one of several configurations: each starts from the memory that the first one met.
+
+    As after tuning, the last launch is the one whose result stays.
+    """
+    if is_last:
+        tuner.pre_hook(named, reset_only=True)
+        yield
+        return
+    tuner.pre_hook(named)
+    try:
+        yield
+    except Exception as error:
+        tuner.post_hook(named, exception=error)
+        raise
+    tuner.post_hook(named, exception=None)
+
+
+@contextlib.contextmanager
+def _plain(tuner: Any, named: dict[str, Any], is_last: bool) -> Iterator[None]:
+    """Nothing around a launch: a configuration that is known already runs without the tuner's hooks."""
+    yield
 
 
 @contextlib.contextmanager

@@ -6,8 +6,10 @@ text, runs under limits, and may abort without harm. Results are kept in a cache
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,12 +18,12 @@ import triton
 from triton._C.libtriton import ir
 from triton.compiler.compiler import ASTSource, make_backend
 from triton.compiler.errors import CompilationError
-from triton.runtime.jit import JITFunction, create_function_from_signature
+from triton.runtime.jit import JITCallable, JITFunction, create_function_from_signature
 
 from tilewright.errors import ChildFailed, KernelCompileError, TilewrightError, UsageError
 from tilewright.hardware.target import Target
 from tilewright.launch.driver import gpu_target
-from tilewright.launch.launch import Launch, python_function
+from tilewright.launch.launch import Launch
 from tilewright.process import Limits, run_many
 from tilewright.records import Resources
 
@@ -49,7 +51,9 @@ class Lowered:
     @property
     def key(self) -> str:
         """The content hash of this compilation: same text, chip, options and Triton, same binary."""
-        words = json.dumps([self.ttir, list(map(str, self.target)), sorted(self.options.items()), triton.__version__])
+        words = json.dumps(
+            [self.ttir, list(map(str, self.target)), sorted(self.options.items()), triton.__version__], default=str
+        )
         return hashlib.sha256(words.encode()).hexdigest()
 
 
@@ -77,28 +81,34 @@ def lower(launch: Launch, target: Target, *, debug: bool = False) -> Lowered:
         context = ir.context()
         ir.load_dialects(context)
         backend.load_dialects(context)
-        module = source.make_ir(
-            chip, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
-        )
-    except CompilationError as error:
+        with contextlib.redirect_stdout(sys.stderr):  # a module that fails its verification is printed
+            module = source.make_ir(
+                chip, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
+            )
+    except Exception as error:
         raise KernelCompileError(_frontend_message(launch, error)) from None
-    except (KeyError, TypeError, ValueError, AssertionError, AttributeError, NotImplementedError) as error:
-        raise KernelCompileError(f"{launch.name}: {type(error).__name__}: {error}") from None
     return Lowered(launch.name, str(module), (chip.backend, chip.arch, chip.warp_size), dict(launch.options))
 
 
-def _frontend_message(launch: Launch, error: CompilationError) -> str:
-    """Triton's message with the line in the user's file, on one line."""
-    cause: BaseException = error
-    while cause.__cause__ is not None and isinstance(cause.__cause__, Exception):
-        cause = cause.__cause__
-    words = str(getattr(cause, "error_message", None) or cause).strip().splitlines()
-    function = python_function(launch.kernel)
-    start = function.__code__.co_firstlineno
-    relative = getattr(getattr(error, "node", None), "lineno", None)
-    first_body_line = launch.kernel.starting_line_number if hasattr(launch.kernel, "starting_line_number") else start
-    line = first_body_line + relative - 1 if relative else start
-    return f"{function.__code__.co_filename}:{line}: {launch.name} does not compile: {words[-1] if words else error}"
+def _frontend_message(launch: Launch, error: BaseException) -> str:
+    """Triton's message on one line, with the innermost of the user's lines that it is about."""
+    function: JITCallable | None = launch.kernel
+    file, line = _position(launch.kernel, error)
+    while isinstance(inner := error.__cause__, CompilationError):  # raised in a function that this one calls
+        scope = function.get_capture_scope().values() if function is not None else ()
+        function = next((f for f in scope if isinstance(f, JITCallable) and f.src == inner.src), None)
+        error = inner
+        if function is not None:
+            file, line = _position(function, error)
+    words = getattr(error, "error_message", None) or f"{type(error).__name__}: {error}"
+    return f"{file}:{line}: {launch.name} does not compile: {words.strip().splitlines()[0]}"
+
+
+def _position(function: JITCallable, error: BaseException) -> tuple[str, int]:
+    """File and line of an error in a kernel; the line of its ``def`` where the error has none."""
+    decorators = next(i for i, text in enumerate(function.raw_src) if text.lstrip().startswith("def "))
+    line = getattr(getattr(error, "node", None), "lineno", 1)  # Triton counts from the def
+    return function.fn.__code__.co_filename, function.starting_line_number + decorators + line - 1
 
 
 @dataclass(frozen=True)
@@ -164,14 +174,15 @@ def compile_many(
 
 def _restored(job: Lowered, known: Mapping[str, Any]) -> Compiled | TilewrightError:
     if "error" in known:
-        return KernelCompileError(str(known["error"]))
+        return _as_compile_error(job, KernelCompileError(str(known["error"])))
     return Compiled(job, Resources(**known["resources"]), {})
 
 
 def _as_compile_error(job: Lowered, error: TilewrightError) -> TilewrightError:
+    """The error with the kernel's name: jobs with one key may be of several kernels."""
     if isinstance(error, ChildFailed):
         return ChildFailed(f"compiling {job.kernel}: {error.what}", reason=error.reason)
-    return error
+    return KernelCompileError(f"{job.kernel}: {error.what}") if isinstance(error, KernelCompileError) else error
 
 
 def compile_one(

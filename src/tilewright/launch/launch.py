@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -106,11 +107,13 @@ def bind(
 
 def _three(grid: Any, kernel: str) -> tuple[int, int, int]:
     try:
-        sizes = tuple(int(size) for size in grid)
+        sizes = tuple(operator.index(size) for size in grid)
     except TypeError:
+        sizes = (-1,)  # no sizes at all, or M / BLOCK where a whole number is needed
+    if any(size < 0 for size in sizes):
         raise LauncherFailed(
-            f"launch of {kernel}: the grid is {grid!r}", "it must be a tuple of one to three sizes"
-        ) from None
+            f"launch of {kernel}: the grid is {grid!r}", "it must be a tuple of one to three whole numbers"
+        )
     if not 1 <= len(sizes) <= 3:
         raise LauncherFailed(f"launch of {kernel}: the grid has {len(sizes)} sizes", "it must have one to three")
     x, y, z = sizes + (1,) * (3 - len(sizes))

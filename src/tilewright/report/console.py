@@ -43,6 +43,7 @@ _WORD_STYLES = {
     "PASS": "bold green",
     "INCOMPLETE": "bold yellow",
 }
+_COUNTED = {"debug": "case", "bench": "shape", "tune": "configuration"}
 _OUTCOME_STYLES = {"passed": "green", "findings": "red", "incomplete": "yellow", "skipped": "dim"}
 
 
@@ -101,7 +102,7 @@ class Console:
         heading = words.clean(f"{event.stage} {event.operator}")
         text = words.clean(event.text)
         if self.plain:
-            steps = [f"{event.total} steps"] if event.total is not None else []
+            steps = [words.count(event.total, _COUNTED.get(event.stage, "step"))] if event.total is not None else []
             said = ", ".join([*steps, *([text] if text else [])])
             self._print(Text(f"{heading}: {said}" if said else heading))
             return
@@ -219,10 +220,13 @@ class Console:
 
     # ------------------------------------------------------------------------------------ tables and lines
 
-    def trials(self, trials: Sequence[Trial], title: str | None = None) -> None:
-        """A table for each operator, case and target, in the order given; ``title`` names it if it is one."""
+    def trials(self, trials: Sequence[Trial], title: str | None = None, top: int = 0) -> None:
+        """A table for each operator, case and target, in the order given; ``title`` names it if it is one.
+
+        With ``top`` only so many rows of each are shown.
+        """
         for table in tables.trials(trials, title):
-            self._table(table)
+            self._table(tables.shortened(table, top))
 
     def comparisons(self, comparisons: Sequence[Comparison]) -> None:
         """A table for each operator: ours, each baseline, the ratio with its interval, the verdict."""

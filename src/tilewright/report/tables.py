@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -70,7 +70,7 @@ _TRIAL_COLUMNS: tuple[tuple[Column, Callable[[Trial], str]], ...] = (
     (Column("registers", "", True, spare=1), lambda t: _most(r.registers for r in t.resources)),
     (Column("spill", "B", True), lambda t: _spilled(t)),
     (Column("warps", "", True, spare=4), lambda t: _most(r.warps for r in t.resources)),
-    (Column("occupancy", "%", True, spare=2), lambda t: "" if t.occupancy is None else f"{100 * t.occupancy:.0f}"),
+    (Column("occupancy", "%", True, spare=2), lambda t: "" if t.occupancy is None else f"{100 * t.occupancy:.3g}"),
     (Column("waves", "", True, spare=3), lambda t: "" if t.waves is None else f"{t.waves:.2f}"),
     (Column("predicted", "µs", True), lambda t: words.microseconds(t.predicted_seconds)),
     (Column("measured", "µs", True), lambda t: words.microseconds(t.median_seconds)),
@@ -90,6 +90,14 @@ def _trial_table(group: Sequence[Trial], title: str) -> Table:
     if common:
         lines.insert(0, "in all configurations: " + words.clean(str(Config(common))))
     return Table(words.clean(title), tuple(column for column, _ in columns), tuple(rows), tuple(lines))
+
+
+def shortened(table: Table, rows: int) -> Table:
+    """The first rows of a table, and a line that says how many more there are."""
+    if not rows or len(table.rows) <= rows:
+        return table
+    more = f"{words.count(len(table.rows) - rows, 'row')} more not shown"
+    return replace(table, rows=table.rows[:rows], lines=(more, *table.lines))
 
 
 def common_values(group: Sequence[Trial]) -> dict[str, object]:
@@ -162,7 +170,7 @@ def comparison_groups(found: Sequence[Comparison]) -> list[tuple[Table, list[Com
 
 
 def _comparison_table(group: Sequence[Comparison], title: str) -> Table:
-    counts_flops = any(c.ours.flops_per_second for c in group)
+    counts_flops = any(_is_arithmetic(c.ours) for c in group)
     columns = (
         Column("shape"), Column("ours", "µs", True), Column("rate", "TFLOP/s" if counts_flops else "GB/s", True, spare=1),
         Column("baseline"), Column("theirs", "µs", True, spare=2), Column("ratio", "", True),
@@ -182,6 +190,12 @@ def _comparison_table(group: Sequence[Comparison], title: str) -> Table:
     return Table(words.clean(title), columns, tuple(rows), tuple(_comparison_lines(group)))
 
 
+def _is_arithmetic(ours: Timing) -> bool:
+    """Whether operations say more of a kernel than bytes: above this many for each byte no chip waits for memory."""
+    flops, moved = ours.flops_per_second, ours.bytes_per_second
+    return flops is not None and (moved is None or flops > 32 * moved)
+
+
 def _our_figures(comparison: Comparison, counts_flops: bool) -> tuple[str, str, str]:
     ours = comparison.ours
     rate = ours.flops_per_second if counts_flops else ours.bytes_per_second
@@ -193,6 +207,9 @@ def _comparison_lines(group: Sequence[Comparison]) -> list[str]:
     floors = [c.noise_floor for c in group if c.noise_floor is not None]
     noise = f"; noise floor up to {100 * max(floors):.1f} %" if floors else ""
     lines = [f"ratio: the baseline's time over ours, above 1 ours is faster{noise}"]
+    clocks = [c.ours.clock_mhz for c in group if c.ours.clock_mhz is not None]
+    if clocks:
+        lines.append(f"SM clock while timed: {min(clocks)} to {max(clocks)} MHz")
     configs = {c.shape: str(c.config) for c in group if c.config is not None}
     return lines + [words.clean(f"{shape}: {config}") for shape, config in configs.items()]
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tilewright.records import Case, Choice, DebugReport, Disagreement, Environment, Finding, fault_key
+from tilewright.records import Case, Choice, DebugReport, Disagreement, Environment, Finding, fault_key, finding_name
 
 # Escape sequences whole (CSI, OSC, two-character ones), then every other control character but the newline.
 _ESCAPES = re.compile(
@@ -98,8 +98,7 @@ def smallest_case(report: DebugReport, finding: Finding, given: Mapping[Finding,
     """
     if given and finding in given:
         return given[finding]
-    name = f"{finding.kind} {finding.tensor or finding.argument or ''} {finding.line or ''}"
-    return report.smallest.get(name, finding.case)
+    return report.smallest.get(finding_name(finding), finding.case)
 
 
 def ordered(report: DebugReport) -> list[Finding]:
@@ -170,9 +169,7 @@ def interval(low: float, high: float) -> str:
 
 def environment(env: Environment) -> str:
     """What numbers were obtained on, in one line; what is not known is left out."""
-    clock = None
-    if env.clock_mhz is not None:
-        clock = f"{env.clock_mhz} of {env.max_clock_mhz} MHz" if env.max_clock_mhz else f"{env.clock_mhz} MHz"
+    clock = f"at most {env.max_clock_mhz} MHz" if env.max_clock_mhz else None  # the clock of an idle chip says nothing
     parts = [
         f"{env.chip} ({env.arch})" if env.arch else env.chip,
         f"driver {env.driver}" if env.driver else None,

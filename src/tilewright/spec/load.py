@@ -29,7 +29,7 @@ from tilewright.errors import (
     TritonMissing,
     UsageError,
 )
-from tilewright.spec.operator import Operator, source_file
+from tilewright.spec.operator import Operator
 from tilewright.spec.space import Space
 
 LIBRARY = "tilewright.kernels"
@@ -52,13 +52,12 @@ def load(target: str, call: KernelCall | None = None) -> tuple[Operator, ...]:
     Raises:
         FileMissing, ImportFailed, NoOperator, UsageError.
     """
-    path, _, name = target.partition(":") if ".py" in target else ("", "", "")
-    if path:
+    path, _, name = target.partition(":")
+    if path.endswith(".py"):
         module = import_file(Path(path))
         return _from_module(module, name, target, call)
     if ":" in target:
-        module_name, _, name = target.partition(":")
-        return _from_module(_import_module(module_name), name, target, call)
+        return _from_module(_import_module(path), name, target, call)
     if target in library_names():
         return _from_module(_import_module(f"{LIBRARY}.{target}.operator"), target, target, call)
     raise FileMissing(
@@ -89,7 +88,7 @@ def import_file(path: Path) -> ModuleType:
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     if "." in name:
-        return _import_module(name)  # by its dotted name, or its package would import it a second time
+        return _part_of_package(name, path)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -105,9 +104,19 @@ def import_file(path: Path) -> ModuleType:
     return module
 
 
+def _part_of_package(name: str, path: Path) -> ModuleType:
+    """A file imported by its dotted name: by another, its package would import it a second time."""
+    module = _import_module(name)
+    if Path(module.__file__ or "").resolve() != path:
+        raise ImportFailed(
+            f"{_shown(path)} is {name}, but {module.__file__} has that name already", "rename one package"
+        )
+    return module
+
+
 def _module_name(path: Path) -> tuple[str, Path]:
     """The dotted name of a file inside its package, and the folder that must be importable for it."""
-    parts, folder = [path.stem], path.parent
+    parts, folder = [path.stem] if path.stem != "__init__" else [], path.parent
     while (folder / "__init__.py").is_file():
         parts.insert(0, folder.name)
         folder = folder.parent
@@ -126,28 +135,34 @@ def _import_module(name: str) -> ModuleType:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise FileMissing(f"no module named {name!r}", "is it installed, or below the working directory?") from None
         raise _import_failure(Path(name), error) from error
-    except TilewrightError:
+    except (KeyboardInterrupt, TilewrightError):
         raise
-    except Exception as error:
+    except BaseException as error:
         raise _import_failure(Path(name), error) from error
 
 
 def _import_failure(path: Path, error: BaseException) -> TilewrightError:
-    if isinstance(error, SyntaxError):
-        return ImportFailed(f"{_shown(path)}:{error.lineno}: {error.msg}")
+    """What a file (or a module of that name) raised, with the line in the first file that was at work."""
+    if isinstance(error, SyntaxError) and os.path.isfile(error.filename or ""):
+        return ImportFailed(f"{_shown(Path(error.filename or ''))}:{error.lineno}: {error.msg}")
     missing = getattr(error, "name", "") or ""
     if isinstance(error, ModuleNotFoundError) and missing.split(".")[0] == "triton":
         return TritonMissing.here()  # a fact of this machine, not a fault of the file
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-    line = f":{frames[-1].lineno}" if frames else ""
-    return ImportFailed(f"{_shown(path)}{line}: {type(error).__name__}: {error}")
+    machinery = ("<frozen importlib", __file__, importlib.__file__)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(machinery)]
+    lines = [f.lineno for f in frames if f.filename == frames[0].filename]
+    where = f"{_shown(Path(frames[0].filename))}:{lines[-1]}" if frames else _shown(path)
+    return ImportFailed(f"{where}: {type(error).__name__}: {error}")
 
 
 def _from_module(module: ModuleType, name: str, target: str, call: KernelCall | None) -> tuple[Operator, ...]:
     if name:
         return (_named(module, name, target, call),)
-    found = {n: v for n, v in vars(module).items() if isinstance(v, Operator)}
-    own = {n: v for n, v in found.items() if str(source_file(v)) == module.__file__} or found
+    found: dict[Operator, str] = {}
+    for attribute, value in vars(module).items():
+        if isinstance(value, Operator):
+            found.setdefault(value, attribute)  # a second name is an alias
+    own = {v: n for v, n in found.items() if not _is_imported(v, module)} or found
     if not own:
         kernels = [
             n for n, v in vars(module).items() if is_kernel(v) and getattr(v, "__module__", "") == module.__name__
@@ -156,7 +171,13 @@ def _from_module(module: ModuleType, name: str, target: str, call: KernelCall | 
         if kernels:
             hint += f", or give --args and --grid for a kernel: {target}:{kernels[0]}"
         raise NoOperator(f"no operator in {_shown(Path(module.__file__ or target))}", hint)
-    return tuple(_with_origin(v, module, n) for n, v in own.items())
+    return tuple(_with_origin(v, module, n) for v, n in own.items())
+
+
+def _is_imported(operator: Operator, module: ModuleType) -> bool:
+    """Whether an operator is another module's: that of its launcher, which holds it too."""
+    home = sys.modules.get(getattr(operator.run, "__module__", None) or "")
+    return home is not None and home is not module and any(v is operator for v in vars(home).values())
 
 
 def _named(module: ModuleType, name: str, target: str, call: KernelCall | None) -> Operator:
@@ -190,6 +211,8 @@ def of_kernel(kernel: Any, call: KernelCall, namespace: Mapping[str, Any]) -> Op
         except Exception as error:
             raise UsageError(f"--args {call.arguments!r}: {type(error).__name__}: {error}") from None
         parameters = list(inspect.signature(_python_function(kernel)).parameters)
+        if len(args) > len(parameters):
+            raise UsageError(f"--args gives {len(args)} arguments, {kernel_name} takes {', '.join(parameters)}")
         return {**dict(zip(parameters, args, strict=False)), **kwargs}
 
     return Operator(name=kernel_name, run=kernel, inputs=example, grid=grid)
@@ -264,12 +287,12 @@ def resolve(where: Address) -> Operator:
 
 
 def _global_name(value: Any) -> str:
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if file and not file.startswith(os.path.dirname(os.__file__)):
-            for name, candidate in list(vars(module).items()):
-                if candidate is value:
-                    return f"{file}:{name}"
+    home = sys.modules.get(getattr(value, "__module__", None) or "")
+    for module in [home, *sys.modules.values()]:
+        file = getattr(module, "__file__", None) or ""
+        for name, candidate in list(vars(module).items()) if file.endswith(".py") else ():
+            if candidate is value:
+                return f"{file}:{name}"
     return ""
 
 

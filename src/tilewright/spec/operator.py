@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from tilewright.spec import dtypes as dtype_names
 from tilewright.spec import signature as signatures
 from tilewright.spec import values as value_classes
 from tilewright.spec.inputs import Inputs, generator, lay_out
-from tilewright.spec.shapes import Dim
+from tilewright.spec.shapes import Dim, evaluate
 from tilewright.spec.signature import Parameter, Signature
 from tilewright.spec.space import Space
 
@@ -88,11 +88,11 @@ class Operator:
         self.reference = reference
         self.inputs = inputs
         self.space = space
-        self.dtypes = tuple(dtypes)
+        self.dtypes = _names(dtypes)
         self.where = where
         self.values = dict(values or {})
-        self.mutates = tuple(mutates)
-        self.grad = tuple(grad)
+        self.mutates = _names(mutates)
+        self.grad = _names(grad)
         self.baselines = dict(baselines or {})
         self.flops = flops
         self.shapes = {label: dict(sizes) for label, sizes in (shapes or {}).items()}
@@ -177,7 +177,10 @@ class Operator:
             return False
         if self.signature is None:
             return True
-        shapes = (p.tensor.shape(arguments) for p in self.signature.tensors if p.tensor)
+        try:
+            shapes = [p.tensor.shape(arguments) for p in self.signature.tensors if p.tensor]
+        except ZeroDivisionError:
+            return False
         return all(size >= 0 for shape in shapes for size in shape)
 
     def make_inputs(self, case: Case, device: torch.device | str = "cpu", *, drawn: bool = True) -> Inputs:
@@ -233,9 +236,8 @@ class Operator:
         make = self.values.get(parameter.name) or value_classes.default_for(dtype)
         sizes = self.complete(case.arguments)
         request = value_classes.Request(spec.shape(sizes), dtype, sizes, generator(case.seed, parameter.name))
-        if not drawn and dtype.is_floating_point:
-            return torch.empty(request.shape, dtype=dtype)
-        tensor = make(request)
+        is_drawn = drawn or not dtype.is_floating_point
+        tensor = make(request) if is_drawn else torch.empty(request.shape, dtype=dtype)
         if tuple(tensor.shape) != request.shape or tensor.dtype != dtype:
             raise UsageError(
                 f"values[{parameter.name!r}] made {dtype_names.short(tensor.dtype)}{list(tensor.shape)} "
@@ -284,9 +286,8 @@ class Operator:
 
     def _evaluate_where(self, arguments: Mapping[str, Any]) -> bool:
         assert self.where is not None
-        known = {"__builtins__": {}, "min": min, "max": max, "abs": abs}
         try:
-            return bool(eval(self.where, known, dict(arguments)))
+            return bool(evaluate(self.where, arguments))
         except NameError as error:
             raise UnknownDim(
                 f"{self.name}: where={self.where!r}: {error}", f"it may use {', '.join(arguments)}"
@@ -366,32 +367,48 @@ def _check_declaration(declared: Operator) -> None:
         raise UsageError(f"{declared.name}: a bare kernel needs inputs= and grid=")
     if declared.signature is None:
         return
-    parameters = {p.name for p in declared.signature.parameters}
+    parameters = [p.name for p in declared.signature.parameters]
     for option in ("values", "mutates", "grad"):
         for name in getattr(declared, option):
             if name not in parameters:
                 raise UnknownParameter(
                     f"{declared.name}: {option}= names {name!r}", f"its parameters: {', '.join(parameters)}"
                 )
+    tensors = [p.name for p in declared.signature.tensors]
+    for name in (*declared.mutates, *declared.grad):
+        if name not in tensors:
+            raise UnknownParameter(f"{declared.name}: {name} is no tensor", f"its tensors: {', '.join(tensors)}")
     for parameter in declared.signature.parameters:
-        if parameter.role == "input" and not parameter.has_default and parameter.name not in declared.values:
+        has_values = parameter.has_default or parameter.literals or parameter.name in declared.values
+        if parameter.role in ("input", "option") and not has_values:
             raise AnnotationError(
-                f"{declared.name}({parameter.name}): an input without default",
+                f"{declared.name}({parameter.name}): an {parameter.role} without default",
                 f"give its values, for example values={{{parameter.name!r}: [1, 2]}}",
             )
-    known = {*declared.dims, *declared.choices}
+    for place, names in _dims_named(declared):
+        for name in names:
+            if name not in {*declared.dims, *declared.choices}:
+                raise UnknownDim(f"{declared.name}: {place} names {name}", f"its dims: {', '.join(declared.dims)}")
+
+
+def _dims_named(declared: Operator) -> Iterator[tuple[str, Sequence[str]]]:
+    """Each part of a declaration that speaks of dims, and those that it names."""
     if declared.where is not None:
-        for name in Dim(declared.where).symbols:
-            if name not in known and name not in ("min", "max", "abs"):
-                raise UnknownDim(
-                    f"{declared.name}: where={declared.where!r} names {name}", f"its dims: {', '.join(declared.dims)}"
-                )
+        try:
+            yield f"where={declared.where!r}", Dim(declared.where).symbols
+        except SyntaxError:
+            raise UsageError(f"{declared.name}: where={declared.where!r} is no Python expression") from None
     for label, sizes in declared.shapes.items():
-        for name in sizes:
-            if name not in known | {"dtype"}:
-                raise UnknownDim(
-                    f"{declared.name}: shapes[{label!r}] names {name}", f"its dims: {', '.join(declared.dims)}"
-                )
+        yield f"shapes[{label!r}]", [name for name in sizes if name != "dtype"]
+    for parameter, make in declared.values.items():
+        yield f"values[{parameter!r}]", value_classes.symbols(make)
+    if declared.flops is not None:
+        named = [p for p in inspect.signature(declared.flops).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        yield "flops=", [p.name for p in named if p.default is p.empty]
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _as_options(given: Any) -> tuple[Any, ...]:

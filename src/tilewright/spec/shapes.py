@@ -10,18 +10,20 @@ import re
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tilewright.errors import AnnotationError, UnknownDim
+from tilewright.errors import AnnotationError, UnknownDim, UsageError
 from tilewright.spec import dtypes
 
 # What a family of dtypes means when a case must pick one; "float" takes the case's shared dtype.
 _FAMILIES = {"bool": "bool", "Bool": "bool", "Int": "int64", "Integer": "int64", "UInt": "uint8"}
 _SHARED = ("Float", "Inexact", "Num", "Real", "Shaped")
+FUNCTIONS = {"min": min, "max": max, "abs": abs}
+"""What expressions over dims may call."""
 
 
 @dataclass(frozen=True)
@@ -34,16 +36,26 @@ class Dim:
     @property
     def symbols(self) -> tuple[str, ...]:
         tree = ast.parse(self.expression, mode="eval")
-        return tuple(dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name)))
+        names = dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+        return tuple(name for name in names if name not in FUNCTIONS)
 
     def sizes(self, dims: Mapping[str, Any]) -> tuple[int, ...]:
         """The sizes this dim stands for, given a value for each symbol (a tuple for ``*name``)."""
-        if self.variadic:
-            return tuple(int(size) for size in dims[self.expression])
         try:
-            return (int(eval(self.expression, {"__builtins__": {}, "min": min, "max": max}, dict(dims))),)
-        except NameError as error:
+            if self.variadic:
+                given = dims[self.expression]
+                return tuple(int(size) for size in (given if isinstance(given, (tuple, list)) else (given,)))
+            return (int(evaluate(self.expression, dims)),)
+        except (NameError, KeyError) as error:
             raise UnknownDim(f"dim {self.expression!r}: {error}") from None
+        except (TypeError, ValueError):
+            given = ", ".join(f"{name}={dims[name]!r}" for name in self.symbols)
+            raise UsageError(f"dim {self.expression!r} is no size with {given}", "give whole numbers") from None
+
+
+def evaluate(expression: str, dims: Mapping[str, Any]) -> Any:
+    """The value of an expression over dims; it sees nothing else, but may call FUNCTIONS."""
+    return eval(expression, {"__builtins__": {}, **FUNCTIONS}, dict(dims))
 
 
 @dataclass(frozen=True)
@@ -107,7 +119,11 @@ def read_returns(annotation: Any, where: str) -> tuple[TensorSpec | None, ...] |
 
 def _read_result(annotation: Any, where: str) -> TensorSpec | None:
     inner, _ = _without_none(annotation)
-    return None if inner is Tensor else read_tensor(annotation, where)
+    if inner is Tensor:
+        return None
+    spec = read_tensor(annotation, where)
+    # A family such as Int says which dtype to draw, but promises none of a result.
+    return replace(spec, dtype=None) if _family(inner) in ("Int", "Integer", "UInt") else spec
 
 
 def _without_none(annotation: Any) -> tuple[Any, bool]:
@@ -122,12 +138,12 @@ def _read_dim(word: str, where: str) -> Dim:
     text = word.partition("=")[2] if "=" in word else word  # "rows=4" names a fixed size for the reader
     variadic = text.startswith("*")
     text = text.removeprefix("*")
-    if word in ("...", "_") or text.startswith(("#", "?", "_")) or "..." in text:
+    if text.startswith(("#", "?", "_", "{")) or "..." in text:
         raise AnnotationError(
             f"{where}: dim {word!r} has no size to choose", "give each dim a name, a number or an expression"
         )
+    dim = Dim(text, variadic)
     try:
-        dim = Dim(text, variadic)
         names = dim.symbols
     except SyntaxError:
         raise AnnotationError(f"{where}: dim {word!r} is no Python expression") from None
@@ -138,8 +154,7 @@ def _read_dim(word: str, where: str) -> Dim:
 
 def _read_dtype(annotation: Any, where: str) -> str | None:
     """The short dtype an annotation fixes, or None where it takes the case's shared one."""
-    family = re.match(r"\w+", annotation.__name__)
-    name = family.group(0) if family else annotation.__name__
+    name = _family(annotation)
     if name in _SHARED:
         return None
     if name in _FAMILIES:
@@ -150,6 +165,11 @@ def _read_dtype(annotation: Any, where: str) -> str | None:
     raise AnnotationError(
         f"{where}: cannot draw values of dtype {name}", "use Float, Int, UInt, Bool or one exact dtype"
     )
+
+
+def _family(annotation: Any) -> str:
+    """``Float`` of ``Float[Tensor, "M N"]``."""
+    return re.split(r"\W", str(annotation.__name__), maxsplit=1)[0]
 
 
 def _name(annotation: Any) -> str:

@@ -70,9 +70,13 @@ def read(launcher: Callable[..., Any], space: Space | None) -> Signature:
     name = getattr(launcher, "__name__", "launcher")
     hints = _hints(launcher, name)
     parameters = tuple(_read_parameter(p, hints, space, name) for p in inspect.signature(launcher).parameters.values())
-    taken = {p.name for p in parameters}
+    roles = {p.name: p.role for p in parameters}
     for meta in space.parameters if space else ():
-        if meta not in taken:
+        if roles.get(meta, "meta") != "meta":
+            raise UnknownParameter(
+                f"{name}: the space varies {meta}, which is not keyword-only", f"write it behind `*`: `*, {meta}`"
+            )
+        if meta not in roles:
             raise UnknownParameter(
                 f"{name}: the space varies {meta}, which the launcher does not take",
                 f"add `*, {meta}` to its signature and pass it to the kernel",
@@ -82,7 +86,7 @@ def read(launcher: Callable[..., Any], space: Space | None) -> Signature:
 
 def _hints(launcher: Callable[..., Any], name: str) -> dict[str, Any]:
     # String annotations are resolved where the launcher was written; jaxtyping's own names always work.
-    names = {**vars(jaxtyping), "Tensor": torch.Tensor, **getattr(launcher, "__globals__", {})}
+    names = {**vars(jaxtyping), "Tensor": torch.Tensor, **getattr(inspect.unwrap(launcher), "__globals__", {})}
     try:
         return typing.get_type_hints(launcher, globalns=names)
     except Exception as error:

@@ -12,6 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tilewright.errors import UnknownDim
+from tilewright.spec.shapes import Dim, evaluate
+
 
 @dataclass(frozen=True)
 class Request:
@@ -126,11 +129,20 @@ def default_for(dtype: torch.dtype) -> Values:
         return mask()
     if dtype.is_floating_point:
         return normal()
-    return integers(0, 100) if dtype == torch.uint8 else integers(-100, 100)
+    return integers(-100, 100) if dtype.is_signed else integers(0, 100)
 
 
 def dim_value(expression: int | str, sizes: Mapping[str, Any]) -> int:
     """The value of a number or of an expression over dims."""
     if isinstance(expression, int):
         return expression
-    return int(eval(expression, {"__builtins__": {}, "min": min, "max": max}, dict(sizes)))
+    try:
+        return int(evaluate(expression, sizes))
+    except NameError as error:
+        raise UnknownDim(f"values over {expression!r}: {error}", f"it may use {', '.join(sizes)}") from None
+
+
+def symbols(make: Any) -> tuple[str, ...]:
+    """Names of the dims that a value class looks at; none for a user's own function, which is not asked."""
+    expression = make.dim if isinstance(make, offsets) else make.high if isinstance(make, integers) else 0
+    return Dim(expression).symbols if isinstance(expression, str) else ()

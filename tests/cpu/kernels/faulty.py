@@ -1,15 +1,18 @@
 """Kernels with one fault each, and right ones beside them, for the debug stage's tests."""
 
-import tilewright as tw
 import torch
 import triton
 import triton.language as tl
 from jaxtyping import Float, Int32
 from torch import Tensor
 
+import tilewright as tw
+
 
 @triton.jit
-def scale_kernel(x_ptr, y_ptr, n, FACTOR: tl.constexpr, MASK_LOAD: tl.constexpr, MASK_STORE: tl.constexpr, BLOCK: tl.constexpr):
+def scale_kernel(
+    x_ptr, y_ptr, n, FACTOR: tl.constexpr, MASK_LOAD: tl.constexpr, MASK_STORE: tl.constexpr, BLOCK: tl.constexpr
+):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     if MASK_LOAD:
         x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
