@@ -1,12 +1,13 @@
 """``make demo``: the pipeline on the case study, checked to show what it is meant to show."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-EXAMPLE = Path(__file__).parent / "ragged_attention.py"
+EXAMPLE = Path(os.path.relpath(Path(__file__).parent / "ragged_attention.py"))
 REPORT = Path(".tilewright/demo.html")
 
 
