@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from tilewright.process import Limits, run_many
 from tilewright.records import Resources
 
 COMPILE_LIMITS = Limits(seconds=120, memory_bytes=6 * 2**30)
+_LOCATION = re.compile(r"^#loc.*\n| loc\((?:[^()]|\([^()]*\))*\)", re.MULTILINE)
 _TASK = "tilewright.launch.pipeline:compile_ttir"
 
 
@@ -50,10 +52,13 @@ class Lowered:
 
     @property
     def key(self) -> str:
-        """The content hash of this compilation: same text, chip, options and Triton, same binary."""
-        words = json.dumps(
-            [self.ttir, list(map(str, self.target)), sorted(self.options.items()), triton.__version__], default=str
-        )
+        """The content hash of this compilation: same code, chip, options and Triton, same resources.
+
+        Where the code stands (file, line) is no part of it: what only moved is not compiled again.
+        """
+        code = _LOCATION.sub("", self.ttir)
+        target, options = [str(part) for part in self.target], sorted(self.options.items())
+        words = json.dumps([code, target, options, triton.__version__], default=str)
         return hashlib.sha256(words.encode()).hexdigest()
 
 

@@ -62,10 +62,11 @@ def survey(
     return sorted(trials, key=_rank)
 
 
-def _rank(trial: Trial) -> tuple[int, float]:
+def _rank(trial: Trial) -> tuple[int, float, int]:
+    """Best first; of two with one prediction the one that keeps more in flight."""
     order = {"timed": 0, "compiled": 1, "infeasible": 2, "wrong": 3, "failed": 4}
     measured = trial.median_seconds if trial.median_seconds is not None else trial.predicted_seconds
-    return order[trial.status], measured if measured is not None else float("inf")
+    return order[trial.status], measured if measured is not None else float("inf"), -(trial.shared or 0)
 
 
 def _catch(operator: Operator, case: Case, inputs: Inputs, config: Config, target: Target) -> Candidate:

@@ -125,3 +125,19 @@ def by_target(x):
     options = {"waves_per_eu": 2} if target.backend == "hip" else {"num_stages": 3 if target.arch >= 90 else 2}
     buffer = torch.empty(4, device=triton.runtime.driver.active.get_active_torch_device())
     add_kernel[(1,)](x, buffer, x.numel(), 1.0, BLOCK=target.warp_size, **options)
+
+
+@triton.jit
+def product_kernel(a_ptr, b_ptr, c_ptr, depth, M: tl.constexpr, N: tl.constexpr, STEP: tl.constexpr):
+    rows, columns, inner = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :], tl.arange(0, STEP)
+    total = tl.zeros((M, N), tl.float32)
+    for start in range(0, depth, STEP):
+        a = tl.load(a_ptr + rows * depth + (start + inner)[None, :])
+        b = tl.load(b_ptr + (start + inner)[:, None] * N + columns)
+        total = tl.dot(a, b, total)
+    tl.store(c_ptr + rows * N + columns, total.to(tl.float16))
+
+
+@triton.jit
+def sum_kernel(x_ptr, y_ptr, N: tl.constexpr):
+    tl.store(y_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, N)) * 1.5, 0))

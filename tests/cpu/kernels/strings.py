@@ -17,7 +17,9 @@ WIDTH = 4
 
 
 @tw.operator(values={"index": tw.values.indices("N")})
-def declared_in_strings(x: Float[Tensor, f"M {WIDTH}"], index: Int32[Tensor, M*N//N], *, flip: bool = False) -> None:
+def declared_in_strings(
+    x: Float[Tensor, f"M {WIDTH}"], index: Int32[Tensor, M * N // N], *, flip: bool = False
+) -> None:
     pass
 
 
@@ -28,5 +30,7 @@ def logged(function):
 
 @tw.operator(values={"index": tw.values.indices("N")})
 @logged
-def decorated_in_strings(x: Float[Tensor, f"M {WIDTH}"], index: Int32[Tensor, M*N//N], *, flip: bool = False) -> None:
+def decorated_in_strings(
+    x: Float[Tensor, f"M {WIDTH}"], index: Int32[Tensor, M * N // N], *, flip: bool = False
+) -> None:
     pass
