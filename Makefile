@@ -18,13 +18,13 @@ test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/null tests/cpu -q
 
 lint: $(READY)
-	$(BIN)/ruff check src tests examples benchmarks
-	$(BIN)/ruff format --check src tests examples benchmarks
+	$(BIN)/ruff check src tests examples benchmarks proof
+	$(BIN)/ruff format --check src tests examples benchmarks proof
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 proof: $(READY)
-	$(BIN)/python -m pytest proof -q
+	cd proof && ../$(BIN)/python -m pytest . -q
 
 $(READY): requirements-dev.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)

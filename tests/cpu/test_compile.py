@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-import broken
 import captured
 import pytest
+import rejected
 import torch
 
 from tilewright.errors import ChildFailed, KernelCompileError
@@ -195,7 +195,7 @@ def test_a_kernel_that_moved_in_its_file_or_to_another_is_the_same(tmp_path):
 
 # ------------------------------------------------------------------------------------------------------- failures
 
-SOURCE = Path(broken.__file__).read_text().splitlines()
+SOURCE = Path(rejected.__file__).read_text().splitlines()
 
 
 def line_of(mark):
@@ -213,10 +213,10 @@ def line_of(mark):
     ],
 )
 def test_a_kernel_that_triton_rejects_is_named_with_its_line(kernel, mark, words):
-    launch = launch_of(lambda: getattr(broken, kernel)[(1,)](FLOATS, N=64))
+    launch = launch_of(lambda: getattr(rejected, kernel)[(1,)](FLOATS, N=64))
     with pytest.raises(KernelCompileError) as caught:
         lower(launch, find("h100"))
-    assert caught.value.what.startswith(f"{broken.__file__}:{line_of(mark)}: {kernel} does not compile: ")
+    assert caught.value.what.startswith(f"{rejected.__file__}:{line_of(mark)}: {kernel} does not compile: ")
     assert words in caught.value.what
     assert "\n" not in caught.value.what
 

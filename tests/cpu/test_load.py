@@ -371,7 +371,8 @@ def make():
     return tw.Operator(
         name="made", run=launcher, reference=reference, inputs=inputs, flops=flops, dtypes=("bf16",),
         space=tw.Space(BLOCK=[16, 32, 64], where=fits), baselines={"eager": reference, "torch": torch.neg},
-        values={"x": tw.values.uniform(1.0, 2.0), "n": tw.values.choice(1, 2)}, mutates=("x",), shapes={"big": {"n": 9}},
+        values={"x": tw.values.uniform(1.0, 2.0), "n": tw.values.choice(1, 2)}, mutates=("x",),
+        shapes={"big": {"n": 9}},
         suppress=(tw.Suppression("mismatch", "known"),),
     )
 

@@ -391,7 +391,7 @@ def plain_result(x: Float[Tensor, "M"]) -> Float[Tensor, "... M"]:
         (plain, {"mutates": ("z",)}, UnknownParameter, "plain: mutates= names 'z'"),
         (plain, {"grad": ("z",)}, UnknownParameter, "plain: grad= names 'z'"),
         (plain, {"grad": ("p",)}, UnknownParameter, "plain: p is no tensor"),
-        (plain, {"space": tw.Space(BLOCK=[16])}, UnknownParameter, "the space varies BLOCK, which the launcher does not take"),
+        (plain, {"space": tw.Space(BLOCK=[16])}, UnknownParameter, "varies BLOCK, which the launcher does not take"),
         (positional_meta, {"space": tw.Space(BLOCK=[16])}, UnknownParameter, "varies BLOCK, which is not keyword-only"),
     ],
 )  # fmt: skip

@@ -16,7 +16,7 @@ from tilewright.errors import TilewrightError
 from tilewright.hardware.targets import find
 from tilewright.launch.capture import record
 from tilewright.process import Emitter
-from tilewright.records import Case, CaseResult, Finding
+from tilewright.records import Case, CaseResult, Config, Finding
 from tilewright.spec.load import Address, resolve
 from tilewright.spec.operator import Operator
 
@@ -47,6 +47,12 @@ def run_case(emit: Emitter, *, address: Address, case: Case, target: str, pdb: b
     """Checks one case; with ``pdb`` the terminal goes to the debugger where it fails."""
     debugger = _prepare(emit)
     return check_case(_operator(address), case, find(target), debugger=debugger if pdb else None)
+
+
+def check_config(emit: Emitter, *, address: Address, case: Case, config: Config, target: str) -> CaseResult:
+    """Checks one case in one configuration, alone on a poisoned output."""
+    _prepare(emit)
+    return check_case(_operator(address), case, find(target), config=config)
 
 
 def shrink_case(emit: Emitter, *, address: Address, case: Case, finding: Finding, target: str, seconds: float) -> Case:

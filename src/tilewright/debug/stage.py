@@ -14,6 +14,7 @@ from tilewright.records import (
     Case,
     CaseDone,
     CaseResult,
+    Config,
     DebugReport,
     Event,
     Finding,
@@ -135,6 +136,17 @@ class Session:
             words = f"{failure.what} while case {case.label} ran"
             return CaseResult(case, (Finding("launch-error", words, case=case),))
         return result
+
+    def check_configs(
+        self, address: Address, case: Case, configs: Sequence[Config], options: DebugOptions
+    ) -> dict[str, tuple[Finding, ...]]:
+        """Runs one case in each configuration; the findings of those that have any, by configuration."""
+        wrong = {}
+        for config in configs:
+            result: CaseResult = self._ask(_SESSION + "check_config", address, options, case=case, config=config)
+            if result.findings:
+                wrong[str(config)] = result.findings
+        return wrong
 
     def shrink(self, address: Address, finding: Finding, options: DebugOptions) -> Case:
         assert finding.case is not None

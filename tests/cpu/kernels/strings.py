@@ -18,7 +18,10 @@ WIDTH = 4
 
 @tw.operator(values={"index": tw.values.indices("N")})
 def declared_in_strings(
-    x: Float[Tensor, f"M {WIDTH}"], index: Int32[Tensor, M * N // N], *, flip: bool = False
+    x: Float[Tensor, f"M {WIDTH}"],
+    index: Int32[Tensor, "M*N//N"],  # noqa: UP037
+    *,
+    flip: bool = False,
 ) -> None:
     pass
 
@@ -31,6 +34,9 @@ def logged(function):
 @tw.operator(values={"index": tw.values.indices("N")})
 @logged
 def decorated_in_strings(
-    x: Float[Tensor, f"M {WIDTH}"], index: Int32[Tensor, M * N // N], *, flip: bool = False
+    x: Float[Tensor, f"M {WIDTH}"],
+    index: Int32[Tensor, "M*N//N"],  # noqa: UP037
+    *,
+    flip: bool = False,
 ) -> None:
     pass
