@@ -363,7 +363,8 @@ def _end_with_parent(descriptor: int, own_session: bool) -> None:
     """Sleeps until the pipe's other end is gone, as it is when the parent was killed; then ends our processes."""
     hangup = select.poll()
     hangup.register(descriptor, 0)  # a hang-up is reported unasked
-    hangup.poll()
+    if not any(event & select.POLLHUP for _, event in hangup.poll()):
+        return  # closed on this side: we are ending anyway
     if own_session:
         os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)

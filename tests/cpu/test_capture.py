@@ -345,6 +345,17 @@ def test_several_configurations_all_start_from_the_same_memory():
     assert (x.tolist(), float(total)) == ([2.0] * 4, 4.0), "the last one's result stays"
 
 
+def test_where_nothing_executes_nothing_is_reset():
+    total = torch.full((1,), 100.0)
+
+    def run(x, total):
+        captured.accumulating_kernel[(1,)](x, total, 4)
+
+    operator = tw.Operator(name="accumulate", run=run, inputs=lambda: (torch.ones(4), total))
+    launches = record(operator, Inputs((torch.ones(4), total), {}, ("x", "total")), H100, choose=every_config)
+    assert (len(launches), float(total)) == (2, 100.0)
+
+
 def test_one_configuration_runs_without_the_tuners_hooks_as_it_does_once_tuned():
     x, total = torch.ones(4), torch.full((1,), 100.0)
     with capture(captured.accumulate, H100):

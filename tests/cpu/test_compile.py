@@ -180,7 +180,7 @@ def test_the_key_is_of_text_chip_and_options(compiled):
 
 def test_a_kernel_that_moved_in_its_file_or_to_another_is_the_same(tmp_path):
     keys = set()
-    for number, name in enumerate(["here", "there (copy)"]):
+    for number, name in enumerate(["moved", "moved (copy)"]):
         path = tmp_path / f"{name}.py"
         path.write_text("# a line more\n" * number + Path(captured.__file__).read_text())
         module = import_file(path)

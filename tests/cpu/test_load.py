@@ -202,8 +202,8 @@ def test_a_file_that_only_imports_operators_offers_those(write):
         ("nothing", FileMissing, "'nothing' is no Python file, no package.module:name and no library operator"),
         ("no_such_module:one", FileMissing, "no module named 'no_such_module'"),
         ("torch.no_such_part:one", FileMissing, "no module named 'torch.no_such_part'"),
-        ("here.py:three", NoOperator, "no operator named 'three' in here"),
-        ("here.py:SIZE", NoOperator, "no operator named 'SIZE' in here"),
+        ("here.py:three", NoOperator, "no operator named 'three' in here.py"),
+        ("here.py:SIZE", NoOperator, "no operator named 'SIZE' in here.py"),
         ("empty.py", NoOperator, "no operator in empty.py"),
     ],
 )
@@ -226,30 +226,30 @@ def test_names_that_there_are_come_as_the_remedy(write):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("x = 1\n1 / 0\n", "broken.py:2: ZeroDivisionError: division by zero"),
-        ("def f():\n    raise ValueError('no')\n\nf()\n", "broken.py:2: ValueError: no"),
-        ("import json\njson.loads('{')\n", "broken.py:2: JSONDecodeError"),
-        ("x = 1\ny = (\n", "broken.py:2: '(' was never closed"),
-        ("import no_such_library\n", "broken.py:1: ModuleNotFoundError: No module named 'no_such_library'"),
-        ("\nimport sys\nsys.exit(3)\n", "broken.py:3: SystemExit: 3"),
-        ("import broken_part\n", "broken_part.py:3: invalid syntax"),
-        ("import raising_part\n", "broken.py:1: ValueError: in the part"),
-        ("compile('x =', '<text>', 'exec')\n", "broken.py:1: SyntaxError: invalid syntax"),
+        ("x = 1\n1 / 0\n", "raiser.py:2: ZeroDivisionError: division by zero"),
+        ("def f():\n    raise ValueError('no')\n\nf()\n", "raiser.py:2: ValueError: no"),
+        ("import json\njson.loads('{')\n", "raiser.py:2: JSONDecodeError"),
+        ("x = 1\ny = (\n", "raiser.py:2: '(' was never closed"),
+        ("import no_such_library\n", "raiser.py:1: ModuleNotFoundError: No module named 'no_such_library'"),
+        ("\nimport sys\nsys.exit(3)\n", "raiser.py:3: SystemExit: 3"),
+        ("import unparsable_part\n", "unparsable_part.py:3: invalid syntax"),
+        ("import raising_part\n", "raiser.py:1: ValueError: in the part"),
+        ("compile('x =', '<text>', 'exec')\n", "raiser.py:1: SyntaxError: invalid syntax"),
     ],
 )
 @pytest.mark.parametrize("where", ["file", "package", "module"])
 def test_a_file_that_raises_is_named_with_its_line(write, text, words, where):
-    folder = "" if where == "file" else "faulty/"
+    folder = "" if where == "file" else "raisers/"
     if folder:
-        write("faulty/__init__.py", "")
-    write("broken_part.py", "\n\nx = = 1\n")
+        write("raisers/__init__.py", "")
+    write("unparsable_part.py", "\n\nx = = 1\n")
     write("raising_part.py", "\n\nraise ValueError('in the part')\n")
-    write(f"{folder}broken.py", text)
+    write(f"{folder}raiser.py", text)
     sys.path.insert(0, ".")
     with pytest.raises(ImportFailed) as caught:
-        load("faulty.broken:one" if where == "module" else f"{folder}broken.py")
-    assert caught.value.what.removeprefix("faulty/").startswith(words)
-    assert not [name for name in sys.modules if name.endswith("broken")], "a second try imports it again"
+        load("raisers.raiser:one" if where == "module" else f"{folder}raiser.py")
+    assert caught.value.what.removeprefix("raisers/").startswith(words)
+    assert not [name for name in sys.modules if name.endswith("raiser")], "a second try imports it again"
 
 
 def test_errors_of_ours_in_a_file_pass_as_they_are(write):

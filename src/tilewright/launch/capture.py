@@ -67,6 +67,7 @@ def capture(
     *,
     choose: Choose = first_config,
     on_warmup: WarmupHandler | None = None,
+    executes: bool = True,
 ) -> Iterator[None]:
     """Within it, each kernel launch of this process goes to ``handler``.
 
@@ -74,6 +75,8 @@ def capture(
         target: the chip that host code and Triton believe to be there.
         choose: which configurations an ``@triton.autotune`` kernel launches.
         on_warmup: answers ``kernel.warmup(...)``; by default it returns None.
+        executes: whether the handler executes launches. Between several configurations of one, memory is
+            then reset and restored by the tuner's hooks.
     """
     tuning: list[tuple[Any, Config]] = []
     known_options = frozenset(vars(make_backend(gpu_target(target)).parse_options({})))
@@ -95,11 +98,11 @@ def capture(
         result = None
         chosen = choose(self, _pruned(self, args, kwargs))
         for position, config in enumerate(chosen):
-            hooks = _as_in_tuning if len(chosen) > 1 else _plain
             tuning.append((self, Config(config_values(config))))
             try:
                 named = {**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()}
-                with _single(self, config), hooks(self, named, position == len(chosen) - 1):
+                hooks = _as_in_tuning(self, named, position == len(chosen) - 1)
+                with _single(self, config), hooks if executes and len(chosen) > 1 else contextlib.nullcontext():
                     result = original_tuned(self, *args, **kwargs)
             finally:
                 tuning.pop()
@@ -145,7 +148,7 @@ def record(
 ) -> list[Launch]:
     """All launches of one call, none executed: outputs hold what the host put there."""
     launches: list[Launch] = []
-    with capture(launches.append, target, choose=choose, on_warmup=on_warmup):
+    with capture(launches.append, target, choose=choose, on_warmup=on_warmup, executes=False):
         operator.launch(inputs, config)
     return launches
 
@@ -176,7 +179,8 @@ def _pruned(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> lis
 def _as_in_tuning(tuner: Any, named: dict[str, Any], is_last: bool) -> Iterator[None]:
     """The tuner's hooks around one of several configurations: each starts from the memory that the first one met.
 
-    As after tuning, the last launch is the one whose result stays.
+    As after tuning, the last launch is the one whose result stays. (A configuration that is known already runs
+    without these hooks.)
     """
     if is_last:
         tuner.pre_hook(named, reset_only=True)
@@ -189,12 +193,6 @@ def _as_in_tuning(tuner: Any, named: dict[str, Any], is_last: bool) -> Iterator[
         tuner.post_hook(named, exception=error)
         raise
     tuner.post_hook(named, exception=None)
-
-
-@contextlib.contextmanager
-def _plain(tuner: Any, named: dict[str, Any], is_last: bool) -> Iterator[None]:
-    """Nothing around a launch: a configuration that is known already runs without the tuner's hooks."""
-    yield
 
 
 @contextlib.contextmanager

@@ -112,6 +112,10 @@ def _tile_tip(found: Disagreement, row: int, column: int) -> str:
 # ----------------------------------------------------------------------------------------------- trials
 
 
+OFF_THE_SCALE = 8.0
+"""Bars are cut where a time is this many times the shortest."""
+
+
 def trial_bars(trials: Sequence[Trial]) -> str:
     """Predicted time, and measured time where there is one, of each configuration that has either.
 
@@ -122,7 +126,9 @@ def trial_bars(trials: Sequence[Trial]) -> str:
         return ""
     shown = known[:MAX_BARS]
     common = tables.common_values(trials)
-    longest = max(max(t.predicted_seconds or 0.0, t.median_seconds or 0.0) for t in shown) or 1.0
+    times = [s for t in shown for s in (t.predicted_seconds, t.median_seconds) if s is not None]
+    # One configuration that spills everything must not flatten the rest: it runs off the scale, and says so.
+    longest = min(max(times), OFF_THE_SCALE * min(times)) or 1.0
     scale = (WIDTH - 2 * PAD - 70) / longest
     measured = any(t.median_seconds is not None for t in shown)
     kinds = [("main", "measured")] if measured else []
@@ -137,8 +143,10 @@ def trial_bars(trials: Sequence[Trial]) -> str:
         for kind, seconds in (("main", trial.median_seconds), ("hollow", trial.predicted_seconds)):
             if seconds is not None:
                 figure = f"{words.microseconds(seconds)} µs"
-                body.append(svg.rect(PAD, y, seconds * scale, 10, kind, f"{label}: {figure}"))
-                body.append(svg.text(PAD + seconds * scale + 6, y + 9.5, figure, "soft"))
+                width = min(seconds, longest) * scale
+                beyond = " …" if seconds > longest else ""
+                body.append(svg.rect(PAD, y, width, 10, kind, f"{label}: {figure}"))
+                body.append(svg.text(PAD + width + 6, y + 9.5, beyond + figure, "soft"))
                 y += 14
         y += 5
     if len(known) > len(shown):

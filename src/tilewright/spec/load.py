@@ -192,7 +192,8 @@ def _named(module: ModuleType, name: str, target: str, call: KernelCall | None) 
             )
         return _with_origin(of_kernel(value, call, vars(module)), module, name)
     names = [n for n, v in vars(module).items() if isinstance(v, Operator)]
-    raise NoOperator(f"no operator named {name!r} in {module.__name__}", f"it has: {', '.join(names) or 'none'}")
+    where = _shown(Path(module.__file__)) if module.__file__ else module.__name__
+    raise NoOperator(f"no operator named {name!r} in {where}", f"it has: {', '.join(names) or 'none'}")
 
 
 def of_kernel(kernel: Any, call: KernelCall, namespace: Mapping[str, Any]) -> Operator:
@@ -272,11 +273,18 @@ def address(operator: Operator, call: KernelCall | None = None) -> Address:
     Raises:
         NotImportable: it was made from functions that no other process can import.
     """
-    origin = operator.origin or _global_name(operator)
+    origin = operator.origin or _global_name(operator, but=("__main__",))
     if origin:
         return Address(origin, call)
     fields = inspect.signature(Operator).parameters
-    return Address("", parts={name: _pack(getattr(operator, name), operator, name) for name in fields})
+    try:
+        return Address("", parts={name: _pack(getattr(operator, name), operator, name) for name in fields})
+    except NotImportable:
+        # Of a script only what stands above its main guard exists in another process: the parts come first.
+        script = _global_name(operator)
+        if not script:
+            raise
+        return Address(script, call)
 
 
 def resolve(where: Address) -> Operator:
@@ -286,11 +294,14 @@ def resolve(where: Address) -> Operator:
     return Operator(**{name: _unpack(value) for name, value in where.parts.items()})
 
 
-def _global_name(value: Any) -> str:
+def _global_name(value: Any, but: tuple[str, ...] = ()) -> str:
+    """File and name under which a module holds an object; modules named in ``but`` are passed over."""
     home = sys.modules.get(getattr(value, "__module__", None) or "")
     for module in [home, *sys.modules.values()]:
         file = getattr(module, "__file__", None) or ""
-        for name, candidate in list(vars(module).items()) if file.endswith(".py") else ():
+        if getattr(module, "__name__", "") in but or not file.endswith(".py"):
+            continue
+        for name, candidate in list(vars(module).items()):
             if candidate is value:
                 return f"{file}:{name}"
     return ""
