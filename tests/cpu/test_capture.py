@@ -1,5 +1,7 @@
 """Launches caught on a machine without a GPU: every kernel, as it was launched, with nothing left changed behind."""
 
+from dataclasses import replace
+
 import captured
 import pytest
 import torch
@@ -16,6 +18,7 @@ from tilewright.launch.capture import capture, config_values, every_config, only
 from tilewright.launch.compile import lower
 from tilewright.launch.driver import gpu_target
 from tilewright.launch.launch import constexpr_names, describe_value, python_function
+from tilewright.launch.warmup import plausible_needs
 from tilewright.records import Config
 from tilewright.spec.inputs import Inputs
 
@@ -375,14 +378,19 @@ def test_heuristics_are_worked_out_for_each_configuration(kernel, evens):
 # ------------------------------------------------------------------------------------------------------ warmup
 
 
-def test_warmup_is_no_launch_and_answers_none_unless_somebody_does():
-    launches = []
-    with capture(launches.append, H100):
-        assert captured.add_kernel.warmup(torch.float32, torch.float32, 100, 1.0, BLOCK=32, grid=(1,)) is None
+def test_warmup_is_no_launch_and_what_the_kernel_needs_is_asked_by_its_launch():
+    launches, asked = [], []
+
+    def needs(launch):
+        asked.append(launch)
+        return replace(plausible_needs(launch), registers=77)
+
+    with capture(launches.append, H100, needs=needs):
+        kernel = captured.add_kernel.warmup(torch.float32, torch.bfloat16, 100, 1.0, BLOCK=32, grid=(1,), num_warps=8)
+        assert asked == [], "nothing is compiled before a figure is wanted"
+        assert (kernel.n_regs, kernel.metadata.num_warps) == (77, 8)
     assert launches == []
-    with capture(launches.append, H100, on_warmup=lambda launch: launch):
-        launch = captured.add_kernel.warmup(torch.float32, torch.bfloat16, 100, 1.0, BLOCK=32, grid=(1,), num_warps=8)
-    assert launches == []
+    (launch,) = asked
     assert (launch.arguments["y_ptr"].dtype, launch.constexprs, launch.options) == (
         torch.bfloat16,
         {"BLOCK": 32},
@@ -391,9 +399,11 @@ def test_warmup_is_no_launch_and_answers_none_unless_somebody_does():
 
 
 def test_warmup_of_a_tuned_kernel_warms_every_configuration():
-    with capture(print, H100, on_warmup=lambda launch: launch.constexprs["BLOCK"]):
-        blocks = captured.tuned_kernel.warmup(torch.float32, torch.float32, 100, 1.0, grid=(1,))
-    assert blocks == [32, 64, 128]
+    asked = []
+    with capture(print, H100, needs=lambda launch: asked.append(launch) or plausible_needs(launch)):
+        kernels = captured.tuned_kernel.warmup(torch.float32, torch.float32, 100, 1.0, grid=(1,))
+        assert all(kernel.n_regs for kernel in kernels)
+    assert [launch.constexprs["BLOCK"] for launch in asked] == [32, 64, 128]
 
 
 # ------------------------------------------------------------------------------- the chip that host code believes in

@@ -12,7 +12,7 @@ from tilewright.debug import cases
 from tilewright.debug.check import check_case
 from tilewright.debug.interpreter import Debugger
 from tilewright.debug.shrink import shrink
-from tilewright.errors import TilewrightError
+from tilewright.errors import LauncherFailed, TilewrightError
 from tilewright.hardware.targets import find
 from tilewright.launch.capture import record
 from tilewright.process import Emitter
@@ -36,8 +36,10 @@ def plan_cases(
     try:
         probe = cases.first_case(operator)
         launches = record(operator, operator.make_inputs(probe), find(target))
-    except TilewrightError:
-        raise
+    except TilewrightError as error:
+        if not isinstance(error, LauncherFailed):
+            raise
+        launches = []  # a finding of the first case, with its line
     except Exception:
         launches = []  # the launcher raises; the first case will say so with its line
     return cases.plan(operator, cases.blocks_of(launches), seed)

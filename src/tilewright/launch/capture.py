@@ -19,14 +19,15 @@ from triton.runtime.jit import JITFunction
 
 from tilewright.errors import LauncherFailed
 from tilewright.hardware.target import Target
+from tilewright.launch import host
 from tilewright.launch.driver import gpu_target, standing_in
 from tilewright.launch.launch import Launch, bind, python_function
+from tilewright.launch.warmup import Needs, WarmedKernel, plausible_needs
 from tilewright.records import Config
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.operator import Operator
 
 Handler = Callable[[Launch], Any]
-WarmupHandler = Callable[[Launch], Any]
 # Which of an autotuner's configurations to launch: a function of them that picks some.
 Choose = Callable[[Any, list[Any]], list[Any]]
 
@@ -66,7 +67,7 @@ def capture(
     target: Target,
     *,
     choose: Choose = first_config,
-    on_warmup: WarmupHandler | None = None,
+    needs: Needs = plausible_needs,
     executes: bool = True,
 ) -> Iterator[None]:
     """Within it, each kernel launch of this process goes to ``handler``.
@@ -74,12 +75,18 @@ def capture(
     Args:
         target: the chip that host code and Triton believe to be there.
         choose: which configurations an ``@triton.autotune`` kernel launches.
-        on_warmup: answers ``kernel.warmup(...)``; by default it returns None.
+        needs: what a kernel that the launcher compiles by ``kernel.warmup(...)`` needs of the chip; by default
+            plausible figures. Launches of what warmup returns go to ``handler`` too.
         executes: whether the handler executes launches. Between several configurations of one, memory is
             then reset and restored by the tuner's hooks.
     """
     tuning: list[tuple[Any, Config]] = []
     known_options = frozenset(vars(make_backend(gpu_target(target)).parse_options({})))
+
+    def launched(launch: Launch) -> Any:
+        if executes:
+            host.require_cpu(launch)
+        return host.handed_on(handler, launch)
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         kwargs = {name: value for name, value in kwargs.items() if name not in _OURS}
@@ -91,8 +98,8 @@ def capture(
         launch = bind(self, args, kwargs, (1, 1, 1) if warmup else grid, config, tuner)
         _check_options(launch, known_options)
         if warmup:
-            return on_warmup(launch) if on_warmup else None
-        return handler(launch)
+            return WarmedKernel(launch, target, needs, launched)
+        return launched(launch)
 
     def run_tuned(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = None
@@ -109,7 +116,8 @@ def capture(
         return result
 
     original_tuned = Autotuner.run
-    with standing_in(target), _replaced((JITFunction, run), (InterpretedFunction, run), (Autotuner, run_tuned)):
+    replaced = _replaced((JITFunction, run), (InterpretedFunction, run), (Autotuner, run_tuned))
+    with standing_in(target), replaced, host.explaining():
         yield
 
 
@@ -144,11 +152,11 @@ def record(
     config: Config | None = None,
     *,
     choose: Choose = first_config,
-    on_warmup: WarmupHandler | None = None,
+    needs: Needs = plausible_needs,
 ) -> list[Launch]:
     """All launches of one call, none executed: outputs hold what the host put there."""
     launches: list[Launch] = []
-    with capture(launches.append, target, choose=choose, on_warmup=on_warmup, executes=False):
+    with capture(launches.append, target, choose=choose, needs=needs, executes=False):
         operator.launch(inputs, config)
     return launches
 

@@ -102,10 +102,17 @@ def bind(
         raise LauncherFailed(f"launch of {name}: {error}") from None
     bound.apply_defaults()
     arguments = dict(bound.arguments)
-    return Launch(kernel, arguments, _three(grid(arguments) if callable(grid) else grid, name), options, config, tuner)
+    return Launch(
+        kernel, arguments, grid_sizes(grid(arguments) if callable(grid) else grid, name), options, config, tuner
+    )
 
 
-def _three(grid: Any, kernel: str) -> tuple[int, int, int]:
+def grid_sizes(grid: Any, kernel: str) -> tuple[int, int, int]:
+    """A grid as three sizes.
+
+    Raises:
+        LauncherFailed: it is none; ``kernel`` is named then.
+    """
     try:
         sizes = tuple(operator.index(size) for size in grid)
     except TypeError:

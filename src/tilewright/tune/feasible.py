@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
+from triton.runtime.errors import OutOfResources
+
 from tilewright.errors import TilewrightError
 from tilewright.hardware.occupancy import occupancy, waves
 from tilewright.hardware.target import Target
 from tilewright.launch.capture import every_config, record
-from tilewright.launch.compile import Cache, Compiled, Lowered, compile_many, lower
+from tilewright.launch.compile import Cache, Compiled, Lowered, compile_many, compile_one, lower
+from tilewright.launch.host import failure
 from tilewright.launch.launch import Launch
-from tilewright.records import Case, Config, Event, Progress, Trial, Tried
+from tilewright.launch.warmup import Needs
+from tilewright.records import Case, Config, Event, Progress, Resources, Trial, Tried
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.operator import Operator
 from tilewright.tune import prior
@@ -36,7 +40,10 @@ def configurations(operator: Operator, inputs: Inputs, target: Target) -> list[C
     """
     if operator.space is not None and len(operator.space):
         return list(operator.space)
-    launches = record(operator, inputs, target, choose=every_config)
+    try:
+        launches = record(operator, inputs, target, choose=every_config)
+    except Exception:
+        return [Config({})]  # the survey meets the error again, and a Trial tells it
     tuned = [launch.config for launch in launches if launch.config is not None]
     return list({config.key: config for config in tuned}.values()) or [Config({})]
 
@@ -51,7 +58,8 @@ def survey(
     workers: int = WORKERS,
 ) -> Generator[Event, None, list[Trial]]:
     """Compiles every configuration that fits; yields a Trial for each, returns them best predicted first."""
-    candidates = [_catch(operator, case, inputs, config, target) for config in configs]
+    needs = _compiling(target, cache)
+    candidates = [_catch(operator, case, inputs, config, target, needs) for config in configs]
     alive = [c for c in candidates if c.trial.status == "compiled"]
     yield from _shared_first(alive, target, cache, workers)
     alive = [c for c in alive if c.trial.status == "compiled"]
@@ -69,28 +77,44 @@ def _rank(trial: Trial) -> tuple[int, float, int]:
     return order[trial.status], measured if measured is not None else float("inf"), -(trial.shared or 0)
 
 
-def _catch(operator: Operator, case: Case, inputs: Inputs, config: Config, target: Target) -> Candidate:
+def _catch(operator: Operator, case: Case, inputs: Inputs, config: Config, target: Target, needs: Needs) -> Candidate:
     """Catches a configuration's launches and lowers them; a Trial that failed where that is refused."""
     trial = Trial(operator.name, case, config, target.name, "compiled")
     try:
         if operator.space is not None:
-            launches = record(operator, inputs, target, config)
+            launches = record(operator, inputs, target, config, needs=needs)
         else:
             launches = [
                 launch
-                for launch in record(operator, inputs, target, choose=every_config)
+                for launch in record(operator, inputs, target, choose=every_config, needs=needs)
                 if launch.config in (None, config)
             ]
         return Candidate(config, trial, launches, [lower(launch, target) for launch in launches])
-    except TilewrightError as error:
-        return Candidate(config, replace(trial, status="failed", reason=error.what), [], [])
-    except Exception as error:  # the user's launcher, on the host
-        return Candidate(
-            config,
-            replace(trial, status="failed", reason=f"the launcher raised {type(error).__name__}: {error}"),
-            [],
-            [],
-        )
+    except OutOfResources as error:  # a kernel that the launcher compiled ahead
+        reason = _too_much_shared(error.required, target) if error.name == "shared memory" else str(error)
+        return Candidate(config, replace(trial, status="infeasible", reason=reason), [], [])
+    except Exception as error:
+        return Candidate(config, replace(trial, status="failed", reason=str(failure(error))), [], [])
+
+
+def _compiling(target: Target, cache: Cache | None) -> Needs:
+    """What the compiler says of a kernel that a launcher compiles ahead; each is compiled once."""
+    known: dict[str, Resources] = {}
+
+    def needs(launch: Launch) -> Resources:
+        job = lower(launch, target)
+        if job.key not in known:
+            known[job.key] = compile_one(job, cache=cache).resources
+        return known[job.key]
+
+    return needs
+
+
+def _too_much_shared(shared: int, target: Target) -> str:
+    return (
+        f"needs {shared / 1024:.0f} KiB of shared memory, "
+        f"a program on {target.name} has {target.shared_per_block / 1024:.0f}"
+    )
 
 
 def _shared_first(
@@ -107,8 +131,7 @@ def _shared_first(
         shared = max(candidate.trial.shared or 0, answer.resources.shared)
         candidate.trial = replace(candidate.trial, shared=shared)
         if shared > target.shared_per_block:
-            reason = f"needs {shared / 1024:.0f} KiB of shared memory, a program on {target.name} has {target.shared_per_block / 1024:.0f}"
-            candidate.trial = replace(candidate.trial, status="infeasible", reason=reason)
+            candidate.trial = replace(candidate.trial, status="infeasible", reason=_too_much_shared(shared, target))
 
 
 def _compile_fully(
@@ -141,8 +164,9 @@ def _with_resources(
 ) -> Trial:
     resources = tuple(parts[position].resources for position in range(len(candidate.lowered)))
     trial = replace(candidate.trial, resources=resources)
-    if not resources:
-        return replace(trial, status="failed", reason="the launcher launched no kernel")
+    if not any(launch.programs for launch in candidate.launches):
+        words = "a kernel with an empty grid" if resources else "no kernel"
+        return replace(trial, status="failed", reason=f"the launcher launched {words}")
     heaviest = max(range(len(resources)), key=lambda i: candidate.launches[i].programs)
     main = resources[heaviest]
     placed = occupancy(target, registers=main.registers or 1, shared=main.shared, warps=main.warps)
