@@ -1,10 +1,14 @@
 """bfloat16 arithmetic of the interpreter, against torch."""
 
+import half
 import numpy as np
 import pytest
 import torch
 
 from tilewright.debug.bfloat import narrow, widen
+from tilewright.debug.stage import DebugOptions, Session, run
+from tilewright.records import drain
+from tilewright.spec.load import address
 
 
 def bits(tensor: torch.Tensor) -> np.ndarray:
@@ -26,3 +30,38 @@ def test_nan_stays_nan():
 def test_widen_is_exact(seed):
     values = torch.randn(1000, generator=torch.Generator().manual_seed(seed)).bfloat16()
     assert (widen(bits(values)) == values.float().numpy()).all()
+
+
+# ------------------------------------------------------------------------- whole kernels in the interpreter
+
+
+@pytest.fixture(scope="module")
+def session():
+    with Session(DebugOptions()) as session:
+        yield session
+
+
+def check(session, name, **case):
+    report = drain(run(name, address(getattr(half, name)), DebugOptions(cases=[case]), session), lambda event: None)
+    assert report.findings == (), report.findings[0].message
+
+
+@pytest.mark.parametrize("name", ["summed", "largest", "smallest", "where_largest", "reduced", "scanned", "multiplied"])
+@pytest.mark.parametrize("size", [16, 33])
+def test_reductions_and_scans_of_bfloat16_are_of_numbers(session, name, size):
+    check(session, name, M=3, N=size)
+
+
+def test_a_reduction_over_all_axes_is_of_numbers(session):
+    check(session, "total", N=33)
+
+
+def test_atomic_additions_of_bfloat16_are_of_numbers_lane_by_lane(session):
+    check(session, "added", N=65)
+    check(session, "histogram", N=65)
+
+
+def test_printed_tiles_show_numbers(capfd):
+    with Session(DebugOptions()) as session:
+        check(session, "printing", N=4)
+    assert "1.5" in capfd.readouterr().out

@@ -3,7 +3,7 @@
 The interpreter keeps bfloat16 as the 16-bit integers of its bits, and computes on those: a product, a dot
 or an exponential of bfloat16 tiles is that of unrelated whole numbers, and a cast from float32 truncates
 (NumPy has no bfloat16; upstream documents the limit). Here each such operation runs in float32 and is
-rounded to the nearest even bfloat16, as hardware does.
+rounded to the nearest even bfloat16, as hardware does. A sum or scan of a whole tile is rounded once, at its end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
-from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+from triton.runtime.interpreter import InterpreterBuilder, ReduceOps, ScanOps, TensorHandle
 
 _COMPUTING = (
     "binary_op",
@@ -27,21 +27,28 @@ _COMPUTING = (
     "create_fabs",
 )
 _CASTING = ("cast_impl", "create_fp_to_fp")
+# What reductions and scans do without calling the kernel's combine function, which computes as any code of a kernel.
+_REDUCING = ((ReduceOps, "sum"), (ReduceOps, "min_max"), (ScanOps, "cumsum"), (ScanOps, "cumprod"))
 
 
 @contextlib.contextmanager
 def mended() -> Iterator[None]:
     """Within it, the interpreter computes bfloat16 as numbers."""
-    originals = {name: getattr(InterpreterBuilder, name) for name in (*_COMPUTING, *_CASTING)}
-    for name in _COMPUTING:
-        setattr(InterpreterBuilder, name, _in_float32(originals[name]))
-    for name in _CASTING:
-        setattr(InterpreterBuilder, name, _through_float32(originals[name]))
-    try:
+    mends = [(InterpreterBuilder, name, _in_float32) for name in _COMPUTING]
+    mends += [(InterpreterBuilder, name, _through_float32) for name in _CASTING]
+    mends += [
+        (InterpreterBuilder, "create_print", _widening),
+        *((c, name, _reduced_in_float32) for c, name in _REDUCING),
+    ]
+    with contextlib.ExitStack() as stack:
+        for owner, name, mend in mends:
+            original = getattr(owner, name)
+            stack.callback(setattr, owner, name, original)
+            setattr(owner, name, mend(original))
+        if not hasattr(InterpreterBuilder, "get_bf16"):  # Triton 3.6 knows no bfloat16 constants
+            InterpreterBuilder.get_bf16 = _constant
+            stack.callback(delattr, InterpreterBuilder, "get_bf16")
         yield
-    finally:
-        for name, original in originals.items():
-            setattr(InterpreterBuilder, name, original)
 
 
 def widen(bits: np.ndarray) -> np.ndarray:
@@ -55,6 +62,36 @@ def narrow(values: np.ndarray) -> np.ndarray:
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
     return np.where(np.isnan(values), quiet, rounded).astype(np.uint16)
+
+
+def add_in_memory(raw: Any, addresses: np.ndarray, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """An atomic addition of bfloat16, lane after lane; what each lane found there. ``raw`` loads and stores."""
+    mask = np.asarray(mask, dtype=bool)
+    values = np.ascontiguousarray(np.broadcast_to(values, addresses.shape))
+    found = np.zeros(addresses.shape, np.uint16)
+    waiting = mask.copy()
+    while waiting.any():
+        # Of lanes that meet at an address one comes first; the others see what it left.
+        lanes = np.flatnonzero(waiting)
+        first = lanes[np.unique(addresses.reshape(-1)[lanes], return_index=True)[1]]
+        turn = np.zeros(addresses.size, dtype=bool)
+        turn[first] = True
+        turn = turn.reshape(addresses.shape)
+        old = raw.load(addresses, turn, found, np.dtype(np.uint16))
+        raw.store(addresses, narrow(widen(old) + widen(values)), turn)
+        found[turn] = old[turn]
+        waiting &= ~turn
+    return found
+
+
+def readable(handle: TensorHandle) -> np.ndarray:
+    """What a tile holds as numbers, not as bits."""
+    values: np.ndarray = widen(handle.data) if _is_bf16(handle) else handle.data
+    return values
+
+
+def _constant(self: Any, value: float) -> TensorHandle:
+    return TensorHandle(narrow(np.array([value], dtype=np.float32)), tl.bfloat16)
 
 
 def _is_bf16(value: Any) -> bool:
@@ -89,6 +126,35 @@ def _through_float32(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, source, to, *rounding)
 
     return cast
+
+
+def _reduced_in_float32(original: Callable[..., Any]) -> Callable[..., Any]:
+    def reduce(self: Any, given: Any, *operations: Any, **named: Any) -> Any:
+        tile = given[0] if isinstance(given, tuple) else given
+        if not _is_bf16(tile.handle):
+            return original(self, given, *operations, **named)
+        kind = tile.type.with_element_ty(tl.float32) if tile.type.is_block() else tl.float32
+        result = original(self, tl.core.tensor(_widened(tile.handle), kind), *operations, **named)
+        if isinstance(result, tl.core.tensor):
+            return _narrowed(result)
+        return type(result)(map(_narrowed, result))
+
+    return reduce
+
+
+def _narrowed(result: Any) -> Any:
+    """A float32 result as bfloat16; indices as they are."""
+    if result.dtype != tl.float32:
+        return result
+    kind = result.type.with_element_ty(tl.bfloat16) if result.type.is_block() else tl.bfloat16
+    return tl.core.tensor(TensorHandle(narrow(result.handle.data), tl.bfloat16), kind)
+
+
+def _widening(original: Callable[..., Any]) -> Callable[..., Any]:
+    def printed(self: Any, prefix: Any, base: Any, values: Any, *signs: Any) -> Any:
+        return original(self, prefix, base, [_widened(v) if _is_bf16(v) else v for v in values], *signs)
+
+    return printed
 
 
 def _widened(handle: TensorHandle) -> TensorHandle:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 import triton
 
+from tilewright.debug import bfloat
 from tilewright.launch.launch import Launch
 
 # Bit 63 marks a made-up address, which no process on 64-bit Linux has; 16 TiB for each parameter.
@@ -118,6 +119,9 @@ class Memory:
     def atomic_rmw(self, operation: Any, pointers: np.ndarray, value: np.ndarray, mask: np.ndarray, order: Any) -> Any:
         real = self._checked(pointers, mask, value.dtype.itemsize, "write")
         self._note(pointers, real, mask, value.dtype.itemsize)
+        # Integers are added by ADD: a sum of floats in 16-bit integers is one of bfloat16 bits.
+        if operation == self.raw.RMW_OP.FADD and value.dtype == np.uint16:
+            return bfloat.add_in_memory(self.raw, real, value, np.broadcast_to(mask, real.shape))
         return self.raw.atomic_rmw(operation, real, value, mask, order)
 
     def atomic_cas(self, pointers: np.ndarray, compare: np.ndarray, value: np.ndarray, order: Any) -> Any:
