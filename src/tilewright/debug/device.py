@@ -161,7 +161,9 @@ def _changed(previous: dict[str, Tensor], now: dict[str, Tensor]) -> list[Findin
 
 
 def _comparable(tensor: Tensor) -> Tensor:
-    return tensor.nan_to_num() if tensor.is_floating_point() else tensor
+    if not tensor.is_floating_point():
+        return tensor
+    return (tensor.float() if tensor.element_size() == 1 else tensor).nan_to_num()  # PyTorch compares no 8-bit floats
 
 
 def _excused(

@@ -21,7 +21,7 @@ import torch
 from triton.runtime import interpreter as stock
 from triton.runtime.interpreter import InterpretedFunction
 
-from tilewright.debug import bfloat
+from tilewright.debug import bfloat, float8
 from tilewright.debug.guard import Memory, WildAccess, is_users_code
 from tilewright.errors import TilewrightError, UsageError
 from tilewright.launch.launch import Launch, constexpr_names
@@ -55,7 +55,7 @@ class Interpreter:
         self.launches.append(launch)
         self.memory.start_launch(launch)
         function = launch.kernel.rewrite()
-        with _replaced(stock, "_interpreter", self.memory), bfloat.mended(), _language_of(function):
+        with _replaced(stock, "_interpreter", self.memory), float8.mended(), bfloat.mended(), _language_of(function):
             arguments = self._convert(launch)
             stock.interpreter_builder.set_grid_dim(*launch.grid)
             for program in _programs(launch.grid):

@@ -13,6 +13,8 @@ TORCH: dict[str, torch.dtype] = {
     "bf16": torch.bfloat16,
     "fp8e4m3": torch.float8_e4m3fn,
     "fp8e5m2": torch.float8_e5m2,
+    "fp8e4m3fnuz": torch.float8_e4m3fnuz,
+    "fp8e5m2fnuz": torch.float8_e5m2fnuz,
     "int64": torch.int64,
     "int32": torch.int32,
     "int16": torch.int16,
@@ -23,8 +25,18 @@ TORCH: dict[str, torch.dtype] = {
 _SHORT = {dtype: name for name, dtype in TORCH.items()}
 _ALIASES = {"fp8": "fp8e4m3", "float": "fp32", "half": "fp16"}
 
-# Unit roundoff: half the distance from 1 to the next value, per significand bit count.
-_SIGNIFICAND_BITS = {"fp64": 53, "fp32": 24, "fp16": 11, "bf16": 8, "fp8e4m3": 4, "fp8e5m2": 3}
+# Unit roundoff: half the distance from 1 to the next value, per significand bit count. (The eps that
+# PyTorch gives of float8_e5m2fnuz is half of what its bits make it.)
+_SIGNIFICAND_BITS = {
+    "fp64": 53,
+    "fp32": 24,
+    "fp16": 11,
+    "bf16": 8,
+    "fp8e4m3": 4,
+    "fp8e5m2": 3,
+    "fp8e4m3fnuz": 4,
+    "fp8e5m2fnuz": 3,
+}
 
 TF32_ROUNDOFF = 2.0**-11
 

@@ -82,7 +82,7 @@ def expect(
     mutates = tuple(name for name in mutates if name in inputs.tensors)  # an optional one may be None
     own = call_reference(reference, inputs.copy(), mutates, label)
     exact_inputs = inputs.upcast(golden_dtype)
-    golden = call_reference(reference, exact_inputs.copy(), mutates, label)
+    golden = tuple(map(_computable, call_reference(reference, exact_inputs.copy(), mutates, label)))
     if len(own) != len(golden):
         raise ReferenceFailed(f"{label}: the reference returns {len(own)} tensors, on float64 inputs {len(golden)}")
     scales = _scales(reference, exact_inputs, golden, mutates, label)
@@ -149,6 +149,11 @@ def as_tensors(returned: Any) -> tuple[Tensor, ...] | None:
     return None
 
 
+def _computable(tensor: Tensor) -> Tensor:
+    """8-bit floats in float64: PyTorch stores them, but does not compute on them."""
+    return tensor.to(torch.float64) if tensor.is_floating_point() and tensor.element_size() == 1 else tensor
+
+
 def _expected(name: str, gold: Tensor, own: Tensor, scale: Tensor, spread: float, dtype: torch.dtype) -> Expected:
     if not dtype.is_floating_point:
         zero = torch.zeros((), dtype=torch.float64, device=gold.device)
@@ -206,7 +211,7 @@ def _scales(
             return tensor * (1 + PERTURBATION / 16 * (signs * sizes).to(tensor.device, tensor.dtype))
 
         disturbed = call_reference(reference, inputs.map(disturb), mutates, label)
-        for index, (moved, gold) in enumerate(zip(disturbed, golden, strict=True)):
+        for index, (moved, gold) in enumerate(zip(map(_computable, disturbed), golden, strict=True)):
             if gold.is_floating_point() and moved.shape == gold.shape:
                 change = ((moved.detach() - gold.detach()).abs() / PERTURBATION).nan_to_num(0.0, 0.0, 0.0)
                 scales[index] = torch.maximum(scales[index], change)
@@ -301,9 +306,10 @@ def _overflowed(value: Tensor, gold: Tensor, tolerance: Tensor, dtype: torch.dty
     """Where a value is what its dtype makes of a golden one that is beyond its range, or may be when rounded."""
     largest = torch.finfo(dtype).max
     beyond = gold.abs() + tolerance > largest
-    if dtype == torch.float8_e4m3fn:  # has no infinity: PyTorch makes NaN of what is too large, GPUs the largest value
-        return beyond & (value.isnan() | (value == largest * gold.sign()))
-    return beyond & (value == math.inf * gold.sign())
+    if dtype.itemsize > 1:
+        return beyond & (value == math.inf * gold.sign())
+    # Of what is too large for 8 bits PyTorch makes NaN, infinity or the largest value, GPUs the largest.
+    return beyond & (value.isnan() | (value == largest * gold.sign()) | (value == math.inf * gold.sign()))
 
 
 def _other_kind(kind: str, actual: Tensor, expected: Expected) -> Disagreement:
