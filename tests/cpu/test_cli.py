@@ -1,5 +1,6 @@
 """The command line as a user meets it: exit codes, one-line errors, records, the report."""
 
+import importlib
 import json
 import os
 import re
@@ -10,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from tilewright.cli.main import main
+from tilewright.hardware.probe import environment
+from tilewright.records import Case
+from tilewright.store.db import Store
 
 ROOT = Path(__file__).parents[2]
 KERNELS = Path(__file__).parent / "kernels"
@@ -86,6 +90,29 @@ def test_a_bare_kernel_is_debugged_with_example_arguments(tmp_path):
         (["bench", f"{FAULTY}:tuned"], 3, "no GPU here"),
         (["debug", f"{FAULTY}:right", "--device"], 3, "no GPU here"),
         (["debug", "refless.py"], 2, "the reference raised"),
+        (["tune", f"{FAULTY}:tuned", "--workers", "0"], 2, "'--workers'"),
+        (["tune", f"{FAULTY}:tuned", "--top", "-1"], 2, "'--top'"),
+        (["run", f"{FAULTY}:tuned", "--budget", "-1"], 2, "'--budget'"),
+        (["debug", f"{FAULTY}:tuned", "--budget", "-1"], 2, "'--budget'"),
+        (["debug", f"{FAULTY}:tuned", "--seed", "-1"], 2, "'--seed'"),
+        (["bench", f"{FAULTY}:tuned", "--seconds", "0"], 2, "'--seconds'"),
+        (["bench", f"{FAULTY}:tuned", "--device", "tpu"], 2, "--device takes cuda or cpu"),
+        (["history", "--limit", "0"], 2, "'--limit'"),
+        (["tune"], 2, "Missing argument"),
+        (["nothing"], 2, "No such command"),
+        (
+            ["tune", f"{FAULTY}:right", "--arch", "h100", "--case", "N=64", "--dtype", "fp64"],
+            2,
+            "declares no dtype fp64",
+        ),
+        (["tune", f"{FAULTY}:tuned", "--arch", "h100", "--dtype", "bf16"], 2, "its inputs() takes no dtype"),
+        (["tune", f"{FAULTY}:right", "--arch", "h100", "--case", "N=-3"], 2, "N=-3 is no size"),
+        (["tune", f"{FAULTY}:right", "--arch", "h100", "--case", "N=2.5"], 2, "N=2.5 is no size"),
+        (
+            ["tune", "inputless.py", "--arch", "h100"],
+            2,
+            "inputless.py:3: made: making the inputs of no arguments raised",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_an_exit_code(words, code, says, tmp_path, monkeypatch, capfd):
@@ -99,6 +126,10 @@ def test_bad_input_is_one_line_and_an_exit_code(words, code, says, tmp_path, mon
         "import tilewright as tw\nfrom jaxtyping import Float\nfrom torch import Tensor\n"
         "def wrong(x):\n    raise RuntimeError('no')\n"
         "@tw.operator(reference=wrong)\ndef launcher(x: Float[Tensor, 'N']):\n    return x\n"
+    )
+    (tmp_path / "inputless.py").write_text(
+        "import tilewright as tw\ndef inputs():\n    raise RuntimeError('no')\n"
+        "def launcher(x):\n    return x\nmade = tw.Operator(name='made', run=launcher, inputs=inputs)\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["tilewright", *words])
@@ -152,6 +183,59 @@ def test_help_is_quick_and_imports_neither_torch_nor_triton(tmp_path):
     assert ended.stdout.splitlines()[-1] == "False False"
     for verb in ("run", "debug", "bench", "tune", "list", "history", "doctor"):
         assert re.search(rf"^\s+{verb}\b", ended.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("words", "type_name"), [(["list"], "Listed"), (["history"], "RunSummary"), (["doctor"], "Check")]
+)
+def test_every_verb_gives_its_records(words, type_name, tmp_path):
+    Store(tmp_path / "store.db").begin_run("debug x", ["x"], environment())
+    words = [*words, "--store", "store.db"] if words == ["history"] else words
+    ended = tilewright(*words, "--json", "-", cwd=tmp_path)
+    data = json.loads(ended.stdout)
+    assert (data["schema"], data["exit_code"], data["command"]) == (1, ended.returncode, words[0])
+    assert {record["type"] for record in data["records"]} == {type_name}
+    assert data["environment"]["torch"]
+
+
+def test_an_error_of_nobodys_making_is_one_line_and_no_success(tmp_path, monkeypatch, capfd):
+    def fails(*arguments, **options):
+        raise ZeroDivisionError("a fault\nof ours")
+
+    monkeypatch.setattr(importlib.import_module("tilewright.tune.stage"), "shapes_of", fails)
+    monkeypatch.chdir(tmp_path)
+    command = ["tilewright", "tune", f"{FAULTY}:tuned", "--arch", "h100", "--json", "out.json"]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if line]
+    assert line.startswith("error: ZeroDivisionError: a fault of ours (test_cli.py:")
+    assert "--traceback" in line
+    assert (ended.value.code, json.loads((tmp_path / "out.json").read_text())["exit_code"]) == (4, 4)
+
+
+def test_run_tunes_where_tune_would(tmp_path):
+    """Of an operator whose inputs choose their own sizes, and of one that declares none."""
+    ended = tilewright("run", f"{FAULTY}:tuned", "--arch", "h100", "--no-store", cwd=tmp_path)
+    assert "tuned, default, h100" in ended.stdout
+    ended = tilewright("run", f"{FAULTY}:right", "--arch", "h100", "--no-store", cwd=tmp_path)
+    assert "declares no shapes" in ended.stdout
+    assert "1 of 1 cases" not in ended.stdout
+
+
+def test_a_case_of_an_earlier_run_is_one_to_tune_at(tmp_path):
+    first = tilewright("debug", f"{FAULTY}:right", "--case", "N=33", "--json", "-", cwd=tmp_path)
+    (case,) = [r["results"][0]["case"] for r in json.loads(first.stdout)["records"] if r["type"] == "DebugReport"]
+    identity = Case(**case).id
+    ended = tilewright("tune", f"{FAULTY}:right", "--arch", "h100", "--case", identity, cwd=tmp_path)
+    assert "1 of 1 configuration fits" in ended.stdout, ended.stderr
+    assert "N=33" in ended.stdout
+
+
+def test_help_names_the_chips(tmp_path):
+    said = " ".join(tilewright("tune", "--help", cwd=tmp_path).stdout.split())
+    assert "a100" in said
+    assert "mi300x" in said
 
 
 def test_list_and_doctor(tmp_path):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.bench import recorded
 from tilewright.bench.worker import Job
 from tilewright.errors import ChildFailed, LauncherFailed, NoGpu, ReferenceFailed, UsageError
 from tilewright.hardware.probe import gpu_name
 from tilewright.process import Limits, Worker
 from tilewright.records import Case, Compared, Comparison, Config, Event, Note, Progress, StageStarted
+from tilewright.spec import dtypes
 from tilewright.spec.load import Address
 from tilewright.spec.operator import Operator
+
+DEFAULT_SHAPE = "default"
+"""The label of the sizes that ``inputs`` itself chooses."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ def run(operator: Operator, address: Address, options: BenchOptions) -> Generato
         UsageError: the operator declares no shapes and none were given.
     """
     if options.device == "cuda" and gpu_name() is None:
-        raise NoGpu("no GPU here", "bench --device cpu times what runs on a CPU; recorded results: benchmarks/results")
+        raise NoGpu("no GPU here", _without_gpu(operator))
     shapes = shapes_of(operator, options)
     yield StageStarted("bench", operator.name, len(shapes), f"{options.seconds:g} s a shape, one process each")
     comparisons: list[Comparison] = []
@@ -84,12 +90,34 @@ def run(operator: Operator, address: Address, options: BenchOptions) -> Generato
     return BenchReport(operator.name, tuple(comparisons), failed, tuple(wrong))
 
 
+def _without_gpu(operator: Operator) -> str:
+    """What there is to do without a GPU, results that were measured elsewhere included."""
+    hint = "bench --device cpu times what runs on a CPU"
+    known = [result.label for result in recorded.find(operator)]
+    return f"{hint}; tilewright run shows what was recorded elsewhere: {', '.join(known)}" if known else hint
+
+
+def declared_shapes(operator: Operator) -> dict[str, dict[str, Any]]:
+    """The sizes worth timing and tuning at, by label; where ``inputs`` can do without sizes, those it chooses."""
+    if operator.shapes:
+        return {label: dict(sizes) for label, sizes in operator.shapes.items()}
+    if operator.inputs is None:
+        return {}
+    sizes = [p for p in inspect.signature(operator.inputs).parameters.values() if p.name != "seed"]
+    needs_some = any(p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in sizes)
+    return {} if needs_some else {DEFAULT_SHAPE: {}}
+
+
 def shapes_of(operator: Operator, options: BenchOptions) -> dict[str, Case]:
-    """The shapes to time, by label: those asked for, else those declared."""
+    """The shapes to time, by label: those asked for, else those declared.
+
+    Raises:
+        UsageError: there are none, or a shape or dtype was asked for that the operator does not declare.
+    """
     if options.cases is not None:
         wanted = {", ".join(f"{k}={v}" for k, v in case.items()): dict(case) for case in options.cases}
     else:
-        wanted = {label: dict(sizes) for label, sizes in operator.shapes.items()}
+        wanted = declared_shapes(operator)
         if options.shapes is not None:
             unknown = [label for label in options.shapes if label not in wanted]
             if unknown:
@@ -97,22 +125,44 @@ def shapes_of(operator: Operator, options: BenchOptions) -> dict[str, Case]:
                     f"{operator.name} declares no shape {unknown[0]!r}", f"it has {', '.join(wanted) or 'none'}"
                 )
             wanted = {label: wanted[label] for label in options.shapes}
-    if not wanted and operator.signature is None and operator.inputs is not None:
-        wanted = {"default": {}}
     if not wanted:
         raise UsageError(
             f"{operator.name} declares no shapes to time",
             "shapes={'prefill': dict(M=4096, N=4096)}, or --case 'M=4096,N=4096'",
         )
-    cases = {}
     for label, sizes in wanted.items():
-        dtype = sizes.pop(
-            "dtype",
-            options.dtype
-            or (operator.dtypes[0] if operator.signature or "dtype" in operator.default_arguments else None),
+        _check_sizes(operator, label, sizes)
+    chosen = _dtype(operator, options.dtype)
+    return {
+        label: Case(operator.name, sizes, sizes.pop("dtype", chosen), seed=options.seed)
+        for label, sizes in wanted.items()
+    }
+
+
+def _check_sizes(operator: Operator, label: str, sizes: Mapping[str, Any]) -> None:
+    for name in operator.dims:
+        size = sizes.get(name, 0)
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            raise UsageError(f"{operator.name}, {label}: {name}={size!r} is no size", "give whole numbers")
+    if operator.where is not None and not operator.allows(sizes):
+        raise UsageError(f"{operator.name}, {label}: these sizes do not fulfil where={operator.where!r}")
+
+
+def _dtype(operator: Operator, asked: str | None) -> str | None:
+    """The dtype of the shapes that name none: the one asked for, else the first declared."""
+    takes_one = operator.signature is not None or "dtype" in operator.default_arguments
+    if asked is None:
+        return operator.dtypes[0] if takes_one else None
+    if not takes_one:
+        raise UsageError(
+            f"{operator.name}: its inputs() takes no dtype, so --dtype {asked} would change nothing",
+            "give inputs a parameter dtype, or leave --dtype out",
         )
-        cases[label] = Case(operator.name, sizes, dtype, seed=options.seed)
-    return cases
+    name = dtypes.short(dtypes.to_torch(asked))
+    declared = {dtypes.short(dtypes.to_torch(own)): own for own in operator.dtypes}
+    if operator.signature is not None and name not in declared:
+        raise UsageError(f"{operator.name} declares no dtype {asked}", f"it has {', '.join(operator.dtypes)}")
+    return declared.get(name, name)
 
 
 def _in_child(job: Job, options: BenchOptions) -> tuple[list[Event], list[Comparison]]:

@@ -21,6 +21,7 @@ from tilewright.spec.inputs import Inputs
 from tilewright.spec.load import Address, resolve
 from tilewright.spec.operator import Operator
 from tilewright.spec.poison import Poisoned
+from tilewright.wording import count
 
 OURS, AGAIN = "ours", "ours again"
 
@@ -119,7 +120,7 @@ def check_right(
     if expected is None:
         return 0.0
     if len(results) != len(expected):
-        raise LauncherFailed(f"the launcher returned {len(results)} tensors, the reference {len(expected)}")
+        raise LauncherFailed(f"the launcher returned {count(len(results), 'tensor')}, the reference {len(expected)}")
     return max((golden.compare(a, e).error_over_tolerance for a, e in zip(results, expected, strict=True)), default=0.0)
 
 

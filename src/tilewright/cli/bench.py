@@ -18,7 +18,7 @@ def command(
     shapes: common.Shapes = None,
     case: common.CaseOption = None,
     dtype: common.Dtype = None,
-    seconds: Annotated[float, typer.Option("--seconds", help="Time spent on each shape.")] = 2.0,
+    seconds: common.Seconds = 2.0,
     compile: Annotated[
         bool, typer.Option("--compile/--no-compile", help="Include torch.compile of the reference.")
     ] = True,
@@ -34,7 +34,7 @@ def command(
     with common.session(f"bench {target}", [o.name for o in operators], json, store, no_store) as session:
         stage = importlib.import_module("tilewright.bench.stage")
         for operator in operators:
-            _, sizes = common.wanted_cases(case, operator, session.store)
+            sizes = common.wanted_sizes(case, operator, session.store)
             options = stage.BenchOptions(
                 device=device,
                 shapes=shapes.split(",") if shapes else None,

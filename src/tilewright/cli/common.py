@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.errors import TilewrightError, UsageError
+from tilewright.hardware.targets import all_targets
 from tilewright.records import Case, CaseDone, Compared, Event, Tried, to_dict
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ Target = Annotated[
 Json = Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write the records as JSON.")]
 StorePath = Annotated[Path | None, typer.Option("--store", help="The store's file (default .tilewright/store.db).")]
 NoStore = Annotated[bool, typer.Option("--no-store", help="Keep nothing.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of inputs and orders; the same seed gives the same cases.")]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of inputs and orders; the same seed gives the same cases.")
+]
 CaseOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -47,9 +50,25 @@ Args = Annotated[
     typer.Option("--args", help="Example arguments of a bare kernel, as Python: 'torch.randn(1000), 1000, BLOCK=128'."),
 ]
 Grid = Annotated[str | None, typer.Option("--grid", help="Grid of a bare kernel, as Python: '(8,)'.")]
-Archs = Annotated[str | None, typer.Option("--arch", help="Chips, such as a100,h100 or sm_90 (default: the GPU here).")]
+Archs = Annotated[
+    str | None,
+    typer.Option(
+        "--arch",
+        metavar="CHIPS",
+        help=f"Chips, comma-separated: {', '.join(chip.name for chip in all_targets())}, or by arch such as sm_90. "
+        "Default: the GPU here.",
+    ),
+]
+Workers = Annotated[int, typer.Option("--workers", min=1, help="Compilations at a time.")]
+Seconds = Annotated[float, typer.Option("--seconds", min=0.01, help="Time spent on timing each shape.")]
+Budget = Annotated[
+    float, typer.Option("--budget", min=0, help="Seconds after which no further planned case starts; 0 for none.")
+]
 Shapes = Annotated[str | None, typer.Option("--shapes", help="Declared shapes to take, by name, comma-separated.")]
 Dtype = Annotated[str | None, typer.Option("--dtype", help="Dtype of the floating inputs, such as bf16.")]
+
+INTERRUPTED = 130  # as a shell says it
+INCOMPLETE = 4
 
 
 @dataclass
@@ -104,44 +123,63 @@ def session(
     """
     probe = importlib.import_module("tilewright.hardware.probe")
     db = importlib.import_module("tilewright.store.db")
-    console = importlib.import_module("tilewright.report.console")
     environment = probe.environment()
     store = db.NullStore() if no_store else db.Store(store_path or db.default_path())
-    shown = console.Console(file=sys.stderr if json_path == "-" else None, plain=plain)
+    shown = console(json_path, plain=plain)
     run_id = store.begin_run(command, list(operators), environment)
     current = Session(shown, store, run_id, json_path, environment, command)
-    text = "interrupted"
+    text = "done"
     try:
         yield current
-        text = "done"
     except TilewrightError as error:
         current.worsen(error.exit_code)
         text = error.what
         raise
+    except KeyboardInterrupt:
+        current.exit_code, text = INTERRUPTED, "interrupted"
+        raise
+    except Exception as error:  # a fault of our own: what was found stays, and nothing may take the rest for right
+        current.worsen(INCOMPLETE)
+        text = f"{type(error).__name__}: {error}"
+        raise
     finally:
         shown.close()
         store.finish_run(run_id, current.exit_code, text)
-        _write_json(current)
+        write_json(json_path, command, current.exit_code, current.records, environment)
 
 
-def _write_json(current: Session) -> None:
-    if current.json_path is None:
+def write_json(
+    path: str | None, command: str, exit_code: int, records: Sequence[Any], environment: Environment | None = None
+) -> None:
+    """Writes what ``--json`` asked for, if it did: to a file, or to stdout for ``-``.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    if path is None:
         return
+    environment = environment or importlib.import_module("tilewright.hardware.probe").environment()
     data = {
         "schema": 1,
-        "command": current.command,
-        "exit_code": current.exit_code,
-        "environment": to_dict(current.environment),
-        "records": [to_dict(record) for record in current.records],
+        "command": command,
+        "exit_code": exit_code,
+        "environment": to_dict(environment),
+        "records": [to_dict(record) for record in records],
     }
     text = json.dumps(data, indent=1)
-    if current.json_path == "-":
+    if path == "-":
         print(text)
         return
     try:
-        Path(current.json_path).write_text(text + "\n")
+        Path(path).write_text(text + "\n")
     except OSError as error:
-        raise UsageError(f"cannot write {current.json_path}: {error.strerror}") from None
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def console(json_path: str | None, *, plain: bool | None = None) -> Any:
+    """The console; on stderr where stdout carries the records."""
+    report = importlib.import_module("tilewright.report.console")
+    return report.Console(file=sys.stderr if json_path == "-" else None, plain=plain)
 
 
 def kernel_call(args: str | None, grid: str | None) -> KernelCall | None:
@@ -183,6 +221,13 @@ def wanted_cases(
         else:
             exact.append(_case_by_id(text, operator, store))
     return exact or None, sizes or None
+
+
+def wanted_sizes(texts: Sequence[str] | None, operator: Operator, store: Any) -> list[dict[str, Any]] | None:
+    """--case as sizes, those of earlier cases with their dtype: for stages that draw inputs of their own."""
+    exact, sizes = wanted_cases(texts, operator, store)
+    known = [{**case.arguments, **({"dtype": case.dtype} if case.dtype else {})} for case in exact or ()]
+    return [*known, *(sizes or ())] or None
 
 
 def _case_by_id(text: str, operator: Operator, store: Any) -> Case:

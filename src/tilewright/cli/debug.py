@@ -25,9 +25,7 @@ def command(
     arch: Annotated[str, typer.Option("--as", help="The chip that host code believes to be there.")] = "h100",
     args: common.Args = None,
     grid: common.Grid = None,
-    budget: Annotated[
-        float, typer.Option("--budget", help="Seconds after which no further planned case starts; 0 for none.")
-    ] = 60.0,
+    budget: common.Budget = 60.0,
     seed: common.Seed = 0,
     json: common.Json = None,
     html: Annotated[Path | None, typer.Option("--html", help="Also write a report page.")] = None,

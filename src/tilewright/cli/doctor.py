@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import typer
 
+from tilewright.cli import common
+
 
 @dataclass(frozen=True)
 class Check:
@@ -20,11 +22,12 @@ class Check:
     text: str
 
 
-def command() -> None:
+def command(json: common.Json = None) -> None:
     checks = [_python(), _torch(), *_triton(), _interpreter(), _gpu(), _ptxas(), _nvml()]
+    console = common.console(json)
     for check in checks:
         mark = {True: "ok", False: "MISSING", None: "-"}[check.ok]
-        print(f"{mark:8}{check.name:13}{check.text}")
+        console.line(f"{mark:8}{check.name:13}{check.text}", as_is=True)
     works = ["list, history"]
     if all(c.ok for c in checks if c.name in ("torch", "triton")):
         works.append("tune --arch (feasibility, resources, ranking)")
@@ -32,8 +35,10 @@ def command() -> None:
         works.append("bench --device cpu")
     if next(c for c in checks if c.name == "gpu").ok:
         works.append("debug --device, bench, tune with timings")
-    print("works here: " + "; ".join(w for w in works if w))
-    raise typer.Exit(0 if all(c.ok is not False for c in checks) else 3)
+    console.line("works here: " + "; ".join(w for w in works if w))
+    exit_code = 0 if all(c.ok is not False for c in checks) else 3
+    common.write_json(json, "doctor", exit_code, checks)
+    raise typer.Exit(exit_code)
 
 
 def _version(package: str) -> tuple[int, ...] | None:

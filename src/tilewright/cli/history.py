@@ -11,9 +11,11 @@ from tilewright.cli import common
 
 
 def command(
-    limit: Annotated[int, typer.Option("--limit", help="How many, newest first.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many, newest first.")] = 20,
+    json: common.Json = None,
     store: common.StorePath = None,
 ) -> None:
     db = importlib.import_module("tilewright.store.db")
-    console = importlib.import_module("tilewright.report.console").Console()
-    console.runs(db.Store(store or db.default_path()).runs(limit))
+    runs = db.Store(store or db.default_path()).runs(limit)
+    common.console(json).runs(runs)
+    common.write_json(json, "history", 0, runs)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import traceback
+from typing import Any
 
 import typer
 
 import tilewright
-from tilewright.cli import bench, debug, doctor, history, list_, run, tune
+from tilewright.cli import bench, common, debug, doctor, history, list_, run, tune
 from tilewright.errors import TilewrightError
+
+# What typer itself raises: click's exceptions, or those of the copy of click that later versions bring.
+_CLICK: Any = importlib.import_module(typer.BadParameter.__module__)
 
 app = typer.Typer(
     name="tilewright",
@@ -44,16 +49,35 @@ def main() -> None:
     wants_traceback = "--traceback" in sys.argv
     sys.argv = [word for word in sys.argv if word != "--traceback"]
     try:
-        app(standalone_mode=True)
+        code = app(standalone_mode=False) or 0
     except TilewrightError as error:
-        if wants_traceback:
-            traceback.print_exc()
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("interrupted; what was finished is in the store", file=sys.stderr)
-        sys.exit(130)
+        code = _told(str(error), error.exit_code, wants_traceback)
+    except _CLICK.NoArgsIsHelpError as error:
+        error.show()
+        code = error.exit_code
+    except _CLICK.ClickException as error:
+        command = error.ctx.command_path if getattr(error, "ctx", None) else "tilewright"
+        code = _told(f"{error.format_message().rstrip('.')}; see {command} --help", error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        code = common.INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone (| head); say nothing more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        code = 0
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+        words = (
+            f"{type(error).__name__}: {' '.join(str(error).split())} ({where}); --traceback shows how it came to that"
+        )
+        code = _told(words, common.INCOMPLETE, wants_traceback)
+    if code == common.INTERRUPTED:
+        print("interrupted; what was finished is in the store", file=sys.stderr)
+    sys.exit(code)
+
+
+def _told(words: str, code: int, wants_traceback: bool = False) -> int:
+    if wants_traceback:
+        traceback.print_exc()
+    print(f"error: {words}", file=sys.stderr)
+    return code

@@ -15,6 +15,7 @@ from tilewright.cli import tune as tune_verb
 from tilewright.errors import TilewrightError
 
 DEFAULT_ARCHS = "a100,h100"
+FOLDER = "benchmarks/results"
 
 
 def command(
@@ -22,11 +23,9 @@ def command(
     arch: common.Archs = None,
     shapes: common.Shapes = None,
     dtype: common.Dtype = None,
-    seconds: Annotated[float, typer.Option("--seconds", help="Bench time spent on each shape.")] = 2.0,
-    budget: Annotated[
-        float, typer.Option("--budget", help="Seconds of debugging after which no further case starts.")
-    ] = 60.0,
-    workers: Annotated[int, typer.Option("--workers", help="Compilations at a time.")] = 2,
+    seconds: common.Seconds = 2.0,
+    budget: common.Budget = 60.0,
+    workers: common.Workers = 2,
     html: Annotated[
         Path | None, typer.Option("--html", help="Where the report goes (default .tilewright/report.html).")
     ] = None,
@@ -74,7 +73,7 @@ class _Pipeline:
         here = importlib.import_module("tilewright.hardware.probe").gpu_target()
         if here is None:
             self._show_recorded(operator)
-        elif operator.shapes:
+        elif self._has_shapes(operator):
             self._benched(operator)
         tuned = self._tuned(operator)
         if here is not None and tuned is not None and tuned.choices:
@@ -119,7 +118,7 @@ class _Pipeline:
         self._attempt(lambda: self._bench.append(bench_verb.bench(self._session, operator, options)))
 
     def _tuned(self, operator: Any) -> Any:
-        if not operator.shapes:
+        if not self._has_shapes(operator):
             self._note(f"{operator.name}: declares no shapes, so there is nothing to time or tune at")
             return None
         here = importlib.import_module("tilewright.hardware.probe").gpu_target()
@@ -134,9 +133,14 @@ class _Pipeline:
         self._attempt(lambda: self._tune.append(tune_verb.tune(self._session, operator, options)))
         return self._tune[-1] if self._tune and self._tune[-1].operator == operator.name else None
 
+    @staticmethod
+    def _has_shapes(operator: Any) -> bool:
+        return bool(importlib.import_module("tilewright.bench.stage").declared_shapes(operator))
+
     def _show_recorded(self, operator: Any) -> None:
         recorded = importlib.import_module("tilewright.bench.recorded").find(operator)
-        self._note(f"{operator.name}: not timed here (no GPU)" + ("" if recorded else "; no recorded results either"))
+        hint = f"; on a GPU tilewright bench … --json {FOLDER}/NAME.json records results that are shown here"
+        self._note(f"{operator.name}: not timed here (no GPU)" + ("" if recorded else hint))
         for result in recorded:
             self._recorded.append((result.label, result.environment, list(result.comparisons)))
             self._session.console.line(f"recorded results: {result.label}")

@@ -16,8 +16,8 @@ def command(
     shapes: common.Shapes = None,
     case: common.CaseOption = None,
     dtype: common.Dtype = None,
-    workers: Annotated[int, typer.Option("--workers", help="Compilations at a time.")] = 2,
-    top: Annotated[int, typer.Option("--top", help="Rows shown of each table; 0 for all.")] = 0,
+    workers: common.Workers = 2,
+    top: Annotated[int, typer.Option("--top", min=0, help="Rows shown of each table; 0 for all.")] = 0,
     seed: common.Seed = 0,
     json: common.Json = None,
     store: common.StorePath = None,
@@ -27,7 +27,7 @@ def command(
     operators = common.operators(target)
     with common.session(f"tune {target}", [o.name for o in operators], json, store, no_store) as session:
         for operator in operators:
-            _, sizes = common.wanted_cases(case, operator, session.store)
+            sizes = common.wanted_sizes(case, operator, session.store)
             tune(
                 session,
                 operator,

@@ -26,6 +26,7 @@ from tilewright.spec.golden import Expected
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.operator import Operator, source_file
 from tilewright.spec.poison import Poisoned, untouched
+from tilewright.wording import count
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def judge(
     if expected is None:
         return findings + _non_finite(before, ran), [], None
     if len(expected) != len(ran.results):
-        words = f"the launcher returned {len(ran.results)} tensors, the reference {len(expected)}"
+        words = f"the launcher returned {count(len(ran.results), 'tensor')}, the reference {len(expected)}"
         return [*findings, Finding("mismatch", words, cause="unknown")], [], None
     disagreements, worst = [], 0.0
     for actual, gold in zip(ran.results.values(), expected, strict=True):

@@ -25,6 +25,7 @@ from tilewright.records import (
     finding_name,
 )
 from tilewright.spec.load import Address
+from tilewright.wording import part
 
 INTERPRETER_ENVIRONMENT = {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
 _SESSION = "tilewright.debug.session:"
@@ -85,7 +86,7 @@ def _run(
     for done, case in enumerate(planned):
         if options.budget_seconds is not None and time.monotonic() - started > options.budget_seconds:
             notes.append(
-                f"{len(planned) - done} of {len(planned)} cases not run: the budget of {options.budget_seconds:.0f} s was spent"
+                f"{part(len(planned) - done, len(planned), 'case')} not run: the budget of {options.budget_seconds:.0f} s was spent"
             )
             yield Note(notes[-1])
             break

@@ -131,13 +131,15 @@ def failure(error: Exception) -> TilewrightError:
     """Whatever came of calling a launcher, as one line with file and line of its author's code."""
     if isinstance(error, TilewrightError) and not isinstance(error, LauncherFailed):
         return error
-    frames = _frames(error.__traceback__)
-    position = _innermost_users(frames)
-    where = "{}:{}: ".format(*frames[position]) if position is not None else ""
     if isinstance(error, LauncherFailed):
-        return LauncherFailed(where + error.what, error.remedy)
+        return LauncherFailed(_where(error) + error.what, error.remedy)
+    return LauncherFailed(told(error, "the launcher"))
+
+
+def told(error: Exception, who: str) -> str:
+    """``file.py:12: the launcher raised ValueError: words``, the place being the innermost of the author's own."""
     words = str(error).strip().splitlines()[0] if str(error).strip() else "no message"
-    return LauncherFailed(f"{where}the launcher raised {type(error).__name__}: {words}")
+    return f"{_where(error)}{who} raised {type(error).__name__}: {words}"
 
 
 # ------------------------------------------------------------------------------------------------- details
@@ -152,6 +154,12 @@ class _Statement:
 
 def _frames(trace: TracebackType | None) -> list[tuple[str, int]]:
     return [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(trace)]
+
+
+def _where(error: Exception) -> str:
+    frames = _frames(error.__traceback__)
+    position = _innermost_users(frames)
+    return "{}:{}: ".format(*frames[position]) if position is not None else ""
 
 
 def _innermost_users(frames: list[tuple[str, int]]) -> int | None:

@@ -193,7 +193,7 @@ class Console:
             hang=True,
         )
         for finding in words.ordered(report):
-            seen = f"in {words.cases_showing(report, finding)} of {words.count(len(report.results), 'case')}"
+            seen = f"in {words.part(words.cases_showing(report, finding), len(report.results), 'case')}"
             case = words.smallest_case(report, finding, smallest)
             self.finding(finding, seen=seen if len(report.results) > 1 else "", smallest=case, target=target)
         self._tile_map(report)
@@ -252,10 +252,10 @@ class Console:
         self.close()
         self._print(Text(words.environment(env), "dim"), wrap=True)
 
-    def line(self, text: str) -> None:
-        """A line of text."""
+    def line(self, text: str, *, as_is: bool = False) -> None:
+        """A line of text; ``as_is`` keeps its spaces."""
         self.close()
-        self._print(Text(words.clean(text)), wrap=True)
+        self._print(Text(words.clean_line(text) if as_is else words.clean(text)), wrap=True)
 
     def error(self, error: TilewrightError) -> None:
         """What happened and what to do, in one line on stderr."""

@@ -128,7 +128,7 @@ def _finding(finding: Finding, target: str, report: DebugReport, sections: Repor
         "origin": words.origin(finding),
         "cause": words.cause(finding),
         "remedy": words.clean(finding.remedy) if finding.remedy else None,
-        "seen": f"in {words.cases_showing(report, finding)} of {words.count(len(report.results), 'case')}",
+        "seen": "in " + words.part(words.cases_showing(report, finding), len(report.results), "case"),
         "smallest": words.clean(smallest.label) if smallest else None,
         "again": f"tilewright debug {shlex.quote(words.clean(target))} --case {smallest.id}" if smallest else None,
         "excerpt": excerpt(finding, sections.sources),

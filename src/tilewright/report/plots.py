@@ -76,7 +76,7 @@ def tile_map(found: Disagreement) -> str:
     )
     legend, taken = svg.legend(PAD, bottom + LINE + 4, list(_TILE_CLASSES), WIDTH - PAD)
     wrong = sum(_tile_class(over) > 0 for over in found.tiles)
-    title = f"{found.output}: {wrong} of {len(found.tiles)} tiles are wrong"
+    title = f"{found.output}: {words.part(wrong, len(found.tiles), 'tile', ('is wrong', 'are wrong'))}"
     return svg.document(bottom + LINE + 4 + taken + PAD, title, [*body, *legend])
 
 

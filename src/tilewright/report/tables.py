@@ -125,7 +125,7 @@ def trial_status(trial: Trial) -> str:
 def trial_line(group: Sequence[Trial]) -> str:
     """How many configurations fit, and which comes first."""
     fitting = [trial for trial in group if trial.status in FITS]
-    line = f"{len(fitting)} of {words.count(len(group), 'configuration')} fit"
+    line = words.part(len(fitting), len(group), "configuration", ("fits", "fit"))
     wrong = sum(trial.status == "wrong" for trial in group)
     if wrong:
         line += f", {wrong} wrong"

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tilewright.records import Case, Choice, DebugReport, Disagreement, Environment, Finding, fault_key, finding_name
+from tilewright.wording import count as count
+from tilewright.wording import part as part
 
 # Escape sequences whole (CSI, OSC, two-character ones), then every other control character but the newline.
 _ESCAPES = re.compile(
@@ -115,7 +117,7 @@ def verdict(report: DebugReport) -> tuple[str, str]:
     if report.errors:
         keys = {fault_key(finding) for finding in report.errors}
         hit = sum(any(fault_key(f) in keys for f in result.findings) for result in report.results)
-        return "FAIL", f"{count(len(report.errors), 'error')}, in {hit} of {count(cases, 'case')}; {tail}"
+        return "FAIL", f"{count(len(report.errors), 'error')}, in {part(hit, cases, 'case')}; {tail}"
     limits = sum(finding.kind == "unsupported" for finding in report.findings)
     if not report.complete or limits or not cases:
         return "INCOMPLETE", f"nothing wrong in {count(cases, 'case')}, but not all could be looked at; {tail}"
@@ -140,11 +142,6 @@ def tile_rows(found: Disagreement) -> list[str]:
 
 
 # ---------------------------------------------------------------------------------------------- figures
-
-
-def count(number: int | None, one: str, many: str = "") -> str:
-    """``1 case``, ``2 cases``."""
-    return f"{number or 0} {one if number == 1 else many or one + 's'}"
 
 
 def microseconds(seconds: float | None) -> str:
