@@ -84,6 +84,16 @@ class LauncherFailed(TilewrightError):
     exit_code = 1
 
 
+class Stopped(TilewrightError):
+    """The user ended the work at hand, from within the debugger."""
+
+    exit_code = 1
+
+    @classmethod
+    def by_the_user(cls) -> Stopped:
+        return cls("stopped by you, in the debugger")
+
+
 class KernelCompileError(TilewrightError):
     """Triton rejects the kernel, or the compiler behind it fails."""
 

@@ -60,6 +60,7 @@ class Worker:
         interactive: the child keeps this terminal, so that a debugger in it can read keys and get Ctrl-C.
         quiet: what the child prints goes nowhere; otherwise to our own streams.
         stdout_to_stderr: what the child prints goes to stderr, as stdout carries records.
+        on_pause: called when the child hands the terminal to the user.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Worker:
         interactive: bool = False,
         quiet: bool = False,
         stdout_to_stderr: bool = False,
+        on_pause: Callable[[], None] = lambda: None,
     ) -> None:
         depth = int(os.environ.get(_DEPTH, "0"))
         if depth >= _MAX_DEPTH:
@@ -79,6 +81,7 @@ class Worker:
         ours, theirs = Pipe()
         self._connection: Connection = ours
         self._interactive = interactive
+        self._on_pause = on_pause
         wanted = {**os.environ, **(env or {}), _DEPTH: str(depth + 1)}
         environment = {name: value for name, value in wanted.items() if value is not None}
         # The child imports from where we import, so that an uninstalled checkout works too.
@@ -186,6 +189,7 @@ class Worker:
     def _take_event(self, event: Any, on_event: Callable[[Any], None]) -> None:
         if isinstance(event, Paused):
             self._paused = True
+            self._on_pause()
         elif isinstance(event, Resumed):
             self._paused = False
             self._started = time.monotonic()

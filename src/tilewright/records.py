@@ -21,6 +21,34 @@ SCHEMA_VERSION = 1
 Severity = Literal["error", "warning", "note"]
 Verdict = Literal["FASTER", "SLOWER", "SAME", "UNDECIDED"]
 TrialStatus = Literal["infeasible", "failed", "wrong", "compiled", "timed"]
+FINDING_KINDS = (
+    "out-of-bounds-read",
+    "out-of-bounds-write",
+    "write-write-race",
+    "read-write-race",
+    "write-conflict",
+    "redundant-write",
+    "order-dependent",
+    "nondeterministic",
+    "deadlock",
+    "undefined-lanes",
+    "uninitialized-read",
+    "offset-overflow",
+    "integer-hazard",
+    "misaligned",
+    "false-hint",
+    "unwritten-output",
+    "mismatch",
+    "non-finite",
+    "config-dependent",
+    "compiled-differs",
+    "autotune-mutation",
+    "autotune-key",
+    "grid-limit",
+    "launch-error",
+    "unsupported",
+)
+"""What a Finding's kind may be."""
 StageOutcome = Literal["passed", "findings", "incomplete", "skipped"]
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 import tilewright as tw
 from tilewright.errors import UsageError
 from tilewright.records import Case
-from tilewright.spec.inputs import LAYOUTS, Inputs, generator, lay_out
+from tilewright.spec.inputs import LAYOUTS, UPSTREAM_LAYOUTS, Inputs, generator, lay_out
 
 
 @tw.operator(dtypes=("fp32", "bf16"))
@@ -64,7 +64,8 @@ def test_the_same_values_come_in_every_layout_and_rounded_in_every_dtype():
 
 def test_strides_of_layouts():
     strides = {name: (t := draw(two, layout=name)["x"]).stride() + (t.storage_offset(),) for name in LAYOUTS}
-    assert strides == {"contiguous": (6, 1, 0), "transposed": (1, 4, 0), "sliced": (9, 1, 10)}
+    upstream = dict.fromkeys(UPSTREAM_LAYOUTS, (6, 1, 0))  # the gradient's layout, not the inputs'
+    assert strides == {"contiguous": (6, 1, 0), "transposed": (1, 4, 0), "sliced": (9, 1, 10), **upstream}
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (0, 3), (2, 3, 4)])

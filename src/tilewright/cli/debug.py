@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from tilewright.cli import common
+from tilewright.errors import Stopped, TilewrightError
 from tilewright.records import DebugReport
 
 
@@ -40,9 +42,18 @@ def command(
     ) as session:
         reports = []
         for operator in operators:
-            options = _options(operator, session, case, pdb=pdb, device=device, arch=arch, budget=budget, seed=seed)
-            report = debug(session, operator, options, call, shown_target(target, operator, operators))
-            reports.append((shown_target(target, operator, operators), report))
+            shown = shown_target(target, operator, operators)
+            try:
+                options = _options(operator, session, case, pdb=pdb, device=device, arch=arch, budget=budget, seed=seed)
+                report = debug(session, operator, options, call, shown)
+            except TilewrightError as error:
+                if len(operators) == 1:
+                    raise
+                # What one operator's declaration or reference gets wrong is not the others' end.
+                session.worsen(error.exit_code)
+                session.console.error(TilewrightError(f"{operator.name}: {error.what}", error.remedy))
+                continue
+            reports.append((_typed(shown, call), report))
             session.worsen(report.exit_code)
         if html is not None:
             common_report = importlib.import_module("tilewright.cli.page")
@@ -52,20 +63,34 @@ def command(
 
 
 def debug(session: common.Session, operator: Any, options: Any, call: Any, target: str) -> DebugReport:
-    """Runs the stage, shows its report, keeps the smallest cases so that --case finds them."""
+    """Runs the stage, shows its report, keeps the smallest cases so that --case finds them.
+
+    Raises:
+        KeyboardInterrupt: the user ended it from within the debugger.
+    """
     stage = importlib.import_module("tilewright.debug.stage")
     load = importlib.import_module("tilewright.spec.load")
-    report: DebugReport = session.drain(stage.run(operator.name, load.address(operator, call), options))
+    options = replace(options, on_terminal=session.console.close)  # a live line would draw over pdb
+    try:
+        report: DebugReport = session.drain(stage.run(operator.name, load.address(operator, call), options))
+    except Stopped as stopped:
+        session.console.line(stopped.what)
+        raise KeyboardInterrupt from None
     for case in report.smallest.values():
         session.store.add(session.run_id, case)
     session.keep(report)
-    session.console.debug_report(report, target, stage.smallest_by_finding(report))
+    session.console.debug_report(report, _typed(target, call), stage.smallest_by_finding(report))
     return report
 
 
 def shown_target(target: str, operator: Any, operators: tuple[Any, ...]) -> str:
     """How the user names this operator again: ``file.py:name`` where the file holds several."""
     return f"{target}:{operator.name}" if len(operators) > 1 else target
+
+
+def _typed(target: str, call: Any) -> tuple[str, ...]:
+    """The words that name an operator on the command line, with the example arguments of a bare kernel."""
+    return (target,) if call is None else (target, "--args", call.arguments, "--grid", call.grid)
 
 
 def _options(operator: Any, session: common.Session, case: list[str] | None, **given: Any) -> Any:

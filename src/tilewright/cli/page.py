@@ -16,7 +16,7 @@ def write(
     session: Session,
     title: str,
     *,
-    debug: Sequence[tuple[str, DebugReport]] = (),
+    debug: Sequence[tuple[str | Sequence[str], DebugReport]] = (),
     tune: Sequence[Any] = (),
     bench: Sequence[Any] = (),
     recorded: Sequence[Any] = (),

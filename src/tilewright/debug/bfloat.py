@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
+from triton.runtime import interpreter as stock
 from triton.runtime.interpreter import InterpreterBuilder, ReduceOps, ScanOps, TensorHandle
 
 _COMPUTING = (
@@ -48,6 +49,8 @@ def mended() -> Iterator[None]:
         if not hasattr(InterpreterBuilder, "get_bf16"):  # Triton 3.6 knows no bfloat16 constants
             InterpreterBuilder.get_bf16 = _constant
             stack.callback(delattr, InterpreterBuilder, "get_bf16")
+        stack.callback(setattr, stock, "_patch_lang_tensor", stock._patch_lang_tensor)
+        stock._patch_lang_tensor = _shown(stock._patch_lang_tensor)
         yield
 
 
@@ -74,9 +77,8 @@ def add_in_memory(raw: Any, addresses: np.ndarray, values: np.ndarray, mask: np.
         # Of lanes that meet at an address one comes first; the others see what it left.
         lanes = np.flatnonzero(waiting)
         first = lanes[np.unique(addresses.reshape(-1)[lanes], return_index=True)[1]]
-        turn = np.zeros(addresses.size, dtype=bool)
-        turn[first] = True
-        turn = turn.reshape(addresses.shape)
+        turn = np.zeros(addresses.shape, dtype=bool)
+        turn.reshape(-1)[first] = True
         old = raw.load(addresses, turn, found, np.dtype(np.uint16))
         raw.store(addresses, narrow(widen(old) + widen(values)), turn)
         found[turn] = old[turn]
@@ -155,6 +157,15 @@ def _widening(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, prefix, base, [_widened(v) if _is_bf16(v) else v for v in values], *signs)
 
     return printed
+
+
+def _shown(original: Callable[..., Any]) -> Callable[..., Any]:
+    def patch(tensor: Any, scope: Any) -> None:
+        original(tensor, scope)
+        scope.set_attr(tensor, "__repr__", lambda self: repr(readable(self.handle)))
+        scope.set_attr(tensor, "__str__", lambda self: str(readable(self.handle)))
+
+    return patch
 
 
 def _widened(handle: TensorHandle) -> TensorHandle:

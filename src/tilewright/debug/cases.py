@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tilewright.errors import CaseUnsatisfiable
+from tilewright.errors import CaseUnsatisfiable, UsageError
 from tilewright.launch.launch import Launch
 from tilewright.records import Case
+from tilewright.spec.inputs import UPSTREAM_LAYOUTS
 from tilewright.spec.operator import Operator
 
 DEFAULT_BLOCKS = (16, 64)
@@ -29,19 +30,27 @@ def first_case(operator: Operator) -> Case:
 
 def blocks_of(launches: Iterable[Launch]) -> dict[str, int]:
     """Meta-parameters of caught launches that can be the side of a tile: whole numbers above 1."""
+    return blocks_among({name: value for launch in launches for name, value in launch.constexprs.items()})
+
+
+def blocks_among(values: Mapping[str, Any]) -> dict[str, int]:
+    """Those of some meta-parameters that can be the side of a tile."""
     return {
         name: value
-        for launch in launches
-        for name, value in launch.constexprs.items()
+        for name, value in values.items()
         if isinstance(value, int) and not isinstance(value, bool) and 1 < value <= LARGEST_BLOCK
     }
 
 
+def ragged(operator: Operator, blocks: Mapping[str, int], seed: int = 0) -> Case:
+    """A case with each dim beside its block: above it and below in turn."""
+    sizes = _planned_sizes(operator, blocks)
+    return _case(operator, sizes[min(1, len(sizes) - 1)], seed=seed)
+
+
 def plan(operator: Operator, blocks: Mapping[str, int], seed: int = 0) -> list[Case]:
     """Cases in the order they are run: aligned sizes first, then what breaks masks, then the rest."""
-    sides = {dim: _sides(dim, operator.dims, blocks) for dim in operator.dims}
-    ragged = [dim for dim in operator.dims if sides[dim]]
-    sizes = [_sized(operator, sides, ragged, pick) for pick in _picks(ragged)]
+    sizes = _planned_sizes(operator, blocks)
     mixed = sizes[min(1, len(sizes) - 1)]
     cases = [_case(operator, wanted, seed=seed) for wanted in sizes]
     for dtype in operator.dtypes[1:]:
@@ -50,12 +59,15 @@ def plan(operator: Operator, blocks: Mapping[str, int], seed: int = 0) -> list[C
         cases += [_case(operator, {**mixed, name: option}, seed=seed) for option in options[1:]]
     if operator.signature:
         cases += [_case(operator, mixed, layout=layout, seed=seed) for layout in ("transposed", "sliced")]
+    if operator.grad:
+        cases += [_case(operator, mixed, layout=layout, seed=seed) for layout in UPSTREAM_LAYOUTS]
     return _unique(cases)
 
 
 def explicit(operator: Operator, arguments: Mapping[str, Any], seed: int = 0) -> Case:
     """The case a user asks for by sizes and options; what is not named takes a small default."""
     given = dict(arguments)
+    _check_sizes(operator, given)
     dtype = given.pop("dtype", None)
     layout, values = given.pop("layout", "contiguous"), given.pop("values", "normal")
     seed = given.pop("seed", seed)
@@ -63,6 +75,14 @@ def explicit(operator: Operator, arguments: Mapping[str, Any], seed: int = 0) ->
         return Case(operator.name, given, dtype, layout, values, seed)
     base = _case(operator, dict.fromkeys(operator.dims, 16) | given, fixed=frozenset(given)).arguments
     return Case(operator.name, {**base, **given}, dtype or operator.dtypes[0], layout, values, seed)
+
+
+def _check_sizes(operator: Operator, given: Mapping[str, Any]) -> None:
+    for name in operator.dims:
+        size = given.get(name, 0)
+        for part in size if isinstance(size, (tuple, list)) else (size,):
+            if isinstance(part, bool) or not isinstance(part, int) or part < 0:
+                raise UsageError(f"{name}={size!r} is no size of {operator.name}", "give a whole number, 0 or more")
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -78,6 +98,12 @@ def parse(text: str) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------------------------------------ sizes
+
+
+def _planned_sizes(operator: Operator, blocks: Mapping[str, int]) -> list[dict[str, Any]]:
+    sides = {dim: _sides(dim, operator.dims, blocks) for dim in operator.dims}
+    uneven = [dim for dim in operator.dims if sides[dim]]
+    return [_sized(operator, sides, uneven, pick) for pick in _picks(uneven)]
 
 
 def _picks(ragged: Sequence[str]) -> list[dict[str, int]]:

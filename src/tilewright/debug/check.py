@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import linecache
+import bdb
+import contextlib
 import math
 import time
-import traceback
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tilewright.debug import explain
-from tilewright.debug.guard import Memory, WildAccess
-from tilewright.debug.interpreter import Debugger, Interpreter, Stop, find_cause, kernel_line, root_cause
-from tilewright.errors import LauncherFailed, TilewrightError
+from tilewright.debug import configs, explain, failures, results
+from tilewright.debug.debugger import Debugger, Stop
+from tilewright.debug.failures import source_line
+from tilewright.debug.guard import Memory
+from tilewright.debug.interpreter import Interpreter, find_cause
+from tilewright.debug.patience import at_most
+from tilewright.debug.results import Results
+from tilewright.errors import Stopped
 from tilewright.hardware.target import Target
 from tilewright.launch.capture import capture
+from tilewright.launch.launch import Launch, python_function
 from tilewright.records import Case, CaseResult, Config, Disagreement, Finding
 from tilewright.spec import golden
 from tilewright.spec.golden import Expected
 from tilewright.spec.inputs import Inputs
-from tilewright.spec.operator import Operator, source_file
+from tilewright.spec.operator import Operator
 from tilewright.spec.poison import Poisoned, untouched
-from tilewright.wording import count
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a call left behind: named results (outputs, mutated arguments, gradients), inputs as they are now,
+    """What a call left behind: its results (outputs, mutated arguments, gradients), inputs as they are now,
     who wrote what."""
 
     results: dict[str, Tensor]
@@ -39,31 +41,56 @@ class Ran:
     poisoned: Poisoned
     failure: Finding | None
     memory: Memory | None = None
+    launches: tuple[Launch, ...] = ()
+    undeclared: list[Finding] = field(default_factory=list)  # results of another shape or dtype than declared
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of a launcher, to be made once or twice."""
+
+    operator: Operator
+    case: Case
+    config: Config | None
+    target: Target
+    expected: tuple[Expected, ...] | None
+    seconds: float | None
 
 
 def check_case(
-    operator: Operator, case: Case, target: Target, *, config: Config | None = None, debugger: Debugger | None = None
+    operator: Operator,
+    case: Case,
+    target: Target,
+    *,
+    config: Config | None = None,
+    debugger: Debugger | None = None,
+    seconds: float | None = None,
 ) -> CaseResult:
     """Runs one case under the stock interpreter and says all that is wrong with it.
 
     With a ``debugger``, pdb opens at the line of a wild access; where instead a value is wrong, the case
-    runs again and stops in the program that wrote the worst element.
+    runs again and stops in the program that wrote the worst element. A launcher that runs longer than
+    ``seconds`` is stopped, and that is a finding.
 
     Raises:
         ReferenceFailed: nothing can be compared.
+        Stopped: the user left the debugger.
     """
     started = time.perf_counter()
-    inputs = operator.make_inputs(case)
-    expected = expectations(operator, inputs, case)
+    plain, named = configs.split(operator, case)
+    inputs = operator.make_inputs(plain)
+    expected = expectations(operator, inputs, plain)
+    call = _Call(operator, plain, config or named, target, expected, seconds)
     interpreter = Interpreter(debugger=debugger)
-    ran = _run(operator, inputs.copy(), target, config, interpreter)
+    ran = _run(call, inputs.copy(), interpreter)
     findings, disagreements, worst = judge(operator, inputs, expected, ran)
     stop = _stop_at(ran, disagreements) if debugger is not None else None
     if stop is not None:
-        _run(operator, inputs.copy(), target, config, Interpreter(debugger=debugger, stop=stop))
+        with contextlib.suppress(Stopped):  # what the user has seen is found already
+            _run(call, inputs.copy(), Interpreter(debugger=debugger, stop=stop))
     return CaseResult(
         case=case,
-        findings=reported(operator, case, findings),
+        findings=reported(operator, case, findings, named),
         disagreements=tuple(disagreements),
         error_over_tolerance=worst,
         launches=len(interpreter.launches),
@@ -72,10 +99,13 @@ def check_case(
     )
 
 
-def reported(operator: Operator, case: Case, findings: list[Finding]) -> tuple[Finding, ...]:
-    """Findings with their case, without those that the declaration suppresses."""
+def reported(
+    operator: Operator, case: Case, findings: list[Finding], config: Config | None = None
+) -> tuple[Finding, ...]:
+    """Findings with their case and configuration, without those that the declaration suppresses."""
     kept = (f for f in findings if not any(suppression.covers(f) for suppression in operator.suppress))
-    return tuple(replace(finding, case=case) for finding in kept)
+    where = f"; in configuration {config}" if config else ""
+    return tuple(replace(finding, case=case, message=finding.message + where) for finding in kept)
 
 
 def expectations(operator: Operator, inputs: Inputs, case: Case) -> tuple[Expected, ...] | None:
@@ -89,73 +119,28 @@ def expectations(operator: Operator, inputs: Inputs, case: Case) -> tuple[Expect
         )
         if operator.grad:
             names = tuple(f"gradient of {name}" for name in operator.grad)
-            gradients = gradient_reference(operator.reference, operator.grad, inputs.names)
+            gradients = results.gradient_reference(operator.reference, operator.grad, inputs.names, case.layout)
             expected += golden.expect(gradients, plain, names=names, label=case.label)
     return expected
 
 
-def _run(operator: Operator, inputs: Inputs, target: Target, config: Config | None, interpreter: Interpreter) -> Ran:
+def _run(call: _Call, inputs: Inputs, interpreter: Interpreter) -> Ran:
     poisoned = Poisoned()
-    results: dict[str, Tensor] = {}
+    found = Results({}, ())
     failure = None
     try:
-        with capture(interpreter, target), poisoned:
-            returned = operator.launch(inputs, config)
-            outputs = golden.as_tensors(returned)
-            if outputs is None:
-                words = f"the launcher returned {type(returned).__name__}, not a tensor or a tuple of tensors"
-                raise LauncherFailed(words)
-            results = named_results(operator, inputs, outputs)
-    except TilewrightError as error:
-        failure = Finding(
-            "launch-error", error.what, remedy=error.remedy or None, **_place(error, interpreter, operator)
-        )
+        launching = capture(interpreter, call.target, choose=configs.for_tuner(call.config))
+        with launching, poisoned, at_most(call.seconds):
+            returned = call.operator.launch(inputs, configs.for_launcher(call.operator, call.config))
+            count = None if call.expected is None else len(call.expected)
+            found = results.of_call(call.operator, call.case, inputs, returned, count)
     except Exception as error:
-        failure = _failure(error, interpreter, operator, inputs)
-    return Ran(results, inputs, poisoned, failure, interpreter.memory)
-
-
-def named_results(operator: Operator, inputs: Inputs, outputs: tuple[Tensor, ...]) -> dict[str, Tensor]:
-    """Outputs, arguments changed by contract, and gradients, in the order their golden values come."""
-    results = dict(zip(golden.output_names(len(outputs)), outputs, strict=True))
-    results |= {name: inputs.tensors[name] for name in operator.mutates}
-    if operator.grad:
-        leaves = [inputs.tensors[name] for name in operator.grad]
-        for name, gradient in zip(operator.grad, _gradients(outputs, leaves), strict=True):
-            results[f"gradient of {name}"] = gradient
-    return results
-
-
-def gradient_reference(
-    reference: Callable[..., Any], grad: tuple[str, ...], names: tuple[str, ...]
-) -> Callable[..., Any]:
-    """A function that returns the gradients of a reference in the inputs named in ``grad``."""
-
-    def gradients(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-        with torch.enable_grad():
-            leaves = {n: a.detach().clone().requires_grad_() for n, a in zip(names, args, strict=True) if n in grad}
-            arguments = [leaves.get(name, argument) for name, argument in zip(names, args, strict=True)]
-            outputs = golden.as_tensors(reference(*arguments, **golden.accepted_keywords(reference, kwargs)))
-        return _gradients(outputs or (), [leaves[name] for name in grad])
-
-    return gradients
-
-
-def _gradients(outputs: tuple[Tensor, ...], leaves: list[Tensor]) -> tuple[Tensor, ...]:
-    differentiable = [output for output in outputs if output.requires_grad]
-    if not differentiable:
-        raise LauncherFailed(
-            "grad= is declared, but no output requires grad", "wrap the kernels in a torch.autograd.Function"
-        )
-    upstream = [_upstream(output) for output in differentiable]
-    found = torch.autograd.grad(differentiable, leaves, upstream, allow_unused=True)
-    return tuple(g if g is not None else torch.zeros_like(leaf) for g, leaf in zip(found, leaves, strict=True))
-
-
-def _upstream(output: Tensor) -> Tensor:
-    """The gradient sent back through an output: random, the same for launcher and reference."""
-    source = torch.Generator().manual_seed(output.numel())
-    return torch.randn(output.shape, generator=source).to(output)
+        if find_cause(error, bdb.BdbQuit) is not None:
+            raise Stopped.by_the_user() from None
+        failure = failures.finding(error, interpreter, call.operator, inputs)
+    undeclared = results.as_declared(call.operator, call.case, found)
+    launches = tuple(interpreter.launches)
+    return Ran(found.named, inputs, poisoned, failure, interpreter.memory, launches, undeclared)
 
 
 # ---------------------------------------------------------------------------------------------- judging
@@ -169,12 +154,14 @@ def judge(
         return [ran.failure], [], None
     findings = _changed_inputs(operator, before, ran)
     unwritten = _unwritten(ran)
-    findings += unwritten
+    findings += unwritten + ran.undeclared
     if expected is None:
         return findings + _non_finite(before, ran), [], None
     if len(expected) != len(ran.results):
-        words = f"the launcher returned {count(len(ran.results), 'tensor')}, the reference {len(expected)}"
-        return [*findings, Finding("mismatch", words, cause="unknown")], [], None
+        ours, golden_names = ", ".join(ran.results), ", ".join(gold.name for gold in expected)
+        words = f"the launcher gives {ours or 'nothing'}, the reference {golden_names or 'nothing'}"
+        remedy = "return as many tensors; what mutates= names is compared after the call and need not be returned"
+        return [*findings, Finding("mismatch", words, cause="unknown", remedy=remedy)], [], None
     disagreements, worst = [], 0.0
     for actual, gold in zip(ran.results.values(), expected, strict=True):
         match = golden.compare(actual, gold)
@@ -216,8 +203,24 @@ def _unwritten(ran: Ran) -> list[Finding]:
             missing &= ran.memory.unwritten(result)
         if missing.any():
             first = tuple(int(i) for i in missing.nonzero()[0])
-            findings.append(explain.unwritten(name, int(missing.sum()), tuple(result.shape), first))
+            finding = explain.unwritten(name, int(missing.sum()), tuple(result.shape), first)
+            findings.append(replace(finding, **_writing_line(result, ran)))
     return findings
+
+
+def _writing_line(result: Tensor, ran: Ran) -> dict[str, Any]:
+    """The line that stores to a result, though not to all of it; else the kernel that could have."""
+    site = ran.memory.last_site(result) if ran.memory else None
+    if site is not None:
+        source = source_line(site.file, site.line)
+        return {"tensor": site.tensor, "file": site.file, "line": site.line, "source": source}
+    address = result.untyped_storage().data_ptr()
+    for launch in ran.launches:
+        for name, tensor in launch.tensors.items():
+            if tensor.untyped_storage().data_ptr() == address:
+                code = python_function(launch.kernel).__code__
+                return {"tensor": name, "file": code.co_filename, "line": code.co_firstlineno}
+    return {}
 
 
 def _non_finite(before: Inputs, ran: Ran) -> list[Finding]:
@@ -253,71 +256,13 @@ def _bits(tensor: Tensor) -> Tensor:
     return dense.reshape(-1).view(torch.uint8) if dense.numel() else dense
 
 
-# --------------------------------------------------------------------------------------------- failures
-
-
-def _failure(error: Exception, interpreter: Interpreter, operator: Operator, inputs: Inputs) -> Finding:
-    wild = find_cause(error, WildAccess)
-    if wild is not None:
-        site = wild.site
-        return Finding(
-            kind=wild.kind,
-            message=wild.message,
-            tensor=wild.tensor,
-            argument=_argument(wild.tensor, interpreter, inputs),
-            file=site.file,
-            line=site.line,
-            source=source_line(site.file, site.line),
-            program=interpreter.memory.program,
-            programs=1,
-            lanes=wild.lanes,
-            element=wild.element,
-            cause="unknown",
-        )
-    cause = root_cause(error)
-    words = f"{type(cause).__name__}: {str(cause).splitlines()[0] if str(cause) else 'no message'}"
-    place = _place(cause, interpreter, operator)
-    who = "the kernel" if kernel_line(error) else "the launcher"
-    return Finding("launch-error", f"{who} raised {words}", **place)
-
-
-def _place(error: BaseException, interpreter: Interpreter, operator: Operator) -> dict[str, Any]:
-    """File, line and program of an exception: the kernel's line, else the launcher's."""
-    position = kernel_line(error)
-    if position is not None:
-        return {
-            "file": position[0],
-            "line": position[1],
-            "source": source_line(*position),
-            "program": interpreter.memory.program,
-        }
-    own = source_file(operator)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if own is not None and Path(f.filename) == own]
-    if not frames:
-        return {}
-    return {"file": frames[-1].filename, "line": frames[-1].lineno, "source": frames[-1].line}
-
-
-def _argument(tensor: str | None, interpreter: Interpreter, inputs: Inputs) -> str | None:
-    """The operator's name for a kernel's parameter: the input that shares its memory."""
-    if tensor is None or not interpreter.launches:
-        return None
-    parameter = interpreter.launches[-1].tensors.get(tensor)
-    for name, value in inputs.tensors.items():
-        if parameter is not None and value.untyped_storage().data_ptr() == parameter.untyped_storage().data_ptr():
-            return name
-    return None
-
-
 def _stop_at(ran: Ran, disagreements: list[Disagreement]) -> Stop | None:
     """The program that stored the worst element of the first disagreement."""
     for found in disagreements:
         result = ran.results[found.output]
         writer = ran.memory.writer(result, found.worst_index) if ran.memory and found.kind == "value" else None
         if writer is not None:
-            return Stop(writer[1].launch, writer[0])
+            where = f"{found.output}[{', '.join(map(str, found.worst_index))}]"
+            why = f"it stored {where} = {found.worst_value:.6g}, golden {found.worst_expected:.6g}"
+            return Stop(writer[1].launch, writer[0], why)
     return None
-
-
-def source_line(file: str, line: int) -> str:
-    return linecache.getline(file, line).strip()

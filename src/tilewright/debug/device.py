@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tilewright.debug import check
-from tilewright.errors import LauncherFailed, TilewrightError
+from tilewright.debug import check, configs, results
+from tilewright.errors import TilewrightError
 from tilewright.hardware.targets import find
 from tilewright.launch.capture import record
 from tilewright.launch.compile import lower
 from tilewright.process import Emitter
-from tilewright.records import Case, CaseResult, Disagreement, Finding
+from tilewright.records import Case, CaseResult, Config, Disagreement, Finding
 from tilewright.spec import dtypes, golden
 from tilewright.spec.golden import Expected
 from tilewright.spec.inputs import Inputs
@@ -85,20 +85,23 @@ class _DeviceRun:
     broken: list[tuple[str, int]]
 
 
-def run_case(emit: Emitter, *, address: Address, case: Case, target: str, pdb: bool = False) -> CaseResult:
+def run_case(
+    emit: Emitter, *, address: Address, case: Case, target: str, pdb: bool = False, seconds: float | None = None
+) -> CaseResult:
     """Checks one case on the GPU of this machine, several times over."""
     started = time.perf_counter()
     operator = resolve(address)
-    inputs = operator.make_inputs(case, "cuda")
-    expected = check.expectations(operator, inputs, case)
+    plain, config = configs.split(operator, case)
+    inputs = operator.make_inputs(plain, "cuda")
+    expected = check.expectations(operator, inputs, plain)
     findings: list[Finding] = []
     disagreements: list[Disagreement] = []
     worst: float | None = None
     previous: dict[str, Tensor] = {}
     for _ in range(RUNS):
-        run = _once(operator, inputs)
+        run = _once(operator, plain, inputs, config, expected)
         found, differing, over = check.judge(operator, inputs, expected, run.ran)
-        findings += [_excused(f, operator, case, target, expected, run.ran) for f in found] + [
+        findings += [_excused(f, operator, plain, target, expected, run.ran) for f in found] + [
             _written_outside(b) for b in run.broken
         ]
         disagreements = disagreements or differing
@@ -109,7 +112,7 @@ def run_case(emit: Emitter, *, address: Address, case: Case, target: str, pdb: b
             break
     return CaseResult(
         case,
-        check.reported(operator, case, findings),
+        check.reported(operator, case, findings, config),
         tuple(disagreements),
         worst,
         launches=RUNS,
@@ -117,24 +120,25 @@ def run_case(emit: Emitter, *, address: Address, case: Case, target: str, pdb: b
     )
 
 
-def _once(operator: Operator, inputs: Inputs) -> _DeviceRun:
+def _once(
+    operator: Operator, case: Case, inputs: Inputs, config: Config | None, expected: tuple[Expected, ...] | None
+) -> _DeviceRun:
     banded = Banded()
     fenced = _fenced(inputs, banded)
-    results: dict[str, Tensor] = {}
+    found = results.Results({}, ())
     failure = None
     try:
         with banded:
-            returned = operator.launch(fenced)
+            returned = operator.launch(fenced, configs.for_launcher(operator, config))
         torch.cuda.synchronize()
-        outputs = golden.as_tensors(returned)
-        if outputs is None:
-            raise LauncherFailed(f"the launcher returned {type(returned).__name__}, not a tensor or a tuple of tensors")
-        results = check.named_results(operator, fenced, outputs)
+        found = results.of_call(operator, case, fenced, returned, None if expected is None else len(expected))
     except TilewrightError as error:
         failure = Finding("launch-error", error.what)
     except Exception as error:
         failure = Finding("launch-error", f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
-    return _DeviceRun(check.Ran(results, fenced, banded, failure), [] if failure else banded.broken())
+    undeclared = results.as_declared(operator, case, found)
+    ran = check.Ran(found.named, fenced, banded, failure, undeclared=undeclared)
+    return _DeviceRun(ran, [] if failure else banded.broken())
 
 
 def _fenced(inputs: Inputs, banded: Banded) -> Inputs:

@@ -248,6 +248,12 @@ class Memory:
         x, y, _ = self.grids[site.launch]
         return (program % x, program // x % y, program // (x * y)), site
 
+    def last_site(self, tensor: torch.Tensor) -> Site | None:
+        """The line among those that stored to a tensor's storage which came last."""
+        writers = self.writers.get(tensor.untyped_storage().data_ptr())
+        last = -1 if writers is None or writers.site.size == 0 else int(writers.site.max())
+        return self.sites[last] if last >= 0 else None
+
     def unwritten(self, tensor: torch.Tensor) -> torch.Tensor:
         """True where no launch stored to an element of the view."""
         writers = self.writers.get(tensor.untyped_storage().data_ptr())

@@ -8,10 +8,7 @@ kernels work as in any Python.
 from __future__ import annotations
 
 import contextlib
-import pdb
-import sys
 import traceback
-import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,18 +18,11 @@ import torch
 from triton.runtime import interpreter as stock
 from triton.runtime.interpreter import InterpretedFunction
 
-from tilewright.debug import bfloat, float8
+from tilewright.debug import assertions, bfloat, float8
+from tilewright.debug.debugger import Debugger, Stop
 from tilewright.debug.guard import Memory, WildAccess, is_users_code
 from tilewright.errors import TilewrightError, UsageError
 from tilewright.launch.launch import Launch, constexpr_names
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Where a debugger is wanted: at the start of one program of one launch."""
-
-    launch: int
-    program: tuple[int, int, int]
 
 
 @dataclass
@@ -54,8 +44,7 @@ class Interpreter:
         index = len(self.launches)
         self.launches.append(launch)
         self.memory.start_launch(launch)
-        function = launch.kernel.rewrite()
-        with _replaced(stock, "_interpreter", self.memory), float8.mended(), bfloat.mended(), _language_of(function):
+        with _replaced(stock, "_interpreter", self.memory), _mended(), _language_of(launch.kernel) as function:
             arguments = self._convert(launch)
             stock.interpreter_builder.set_grid_dim(*launch.grid)
             for program in _programs(launch.grid):
@@ -66,7 +55,7 @@ class Interpreter:
 
     def _run(self, function: Callable[..., Any], arguments: dict[str, Any], here: Stop) -> None:
         if self.debugger is not None and self.stop == here:
-            self.debugger.run(function, arguments)
+            self.debugger.run(function, arguments, self.stop)
             return
         try:
             function(**arguments)
@@ -100,47 +89,6 @@ class Interpreter:
 
 def _as_dtype(argument: Any, tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view(torch.uint8) if argument is not tensor and argument.dtype.itemsize == 1 else tensor
-
-
-class Debugger:
-    """pdb in a kernel: the clock of the process's limits is stopped while the user has the terminal."""
-
-    def __init__(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
-        self._pause, self._resume = pause, resume
-
-    def run(self, function: Callable[..., Any], arguments: dict[str, Any]) -> None:
-        """Runs one program of a kernel under pdb, from its first line."""
-        with self._terminal():
-            pdb.Pdb().runcall(function, **arguments)
-
-    def post_mortem(self, error: BaseException, program: tuple[int, int, int]) -> None:
-        """Opens pdb at the line of the kernel where an exception came up."""
-        entry = error.__traceback__
-        frames = []
-        while entry is not None:
-            frames.append(entry)
-            entry = entry.tb_next
-        own = [e for e in frames if is_users_code(e.tb_frame.f_code.co_filename)]
-        here = own[-1] if own else frames[-1]
-        alone = types.TracebackType(None, here.tb_frame, here.tb_lasti, here.tb_lineno)
-        with self._terminal():
-            print(f"*** program {program}: {error}", flush=True)
-            debugger = pdb.Pdb()
-            debugger.reset()
-            debugger.interaction(here.tb_frame, alone)
-
-    def breakpoint(self, *args: Any, **kwargs: Any) -> None:
-        """What ``breakpoint()`` in a kernel does: the clock stays stopped, as pdb returns only in passing."""
-        self._pause()
-        pdb.Pdb().set_trace(sys._getframe(1))
-
-    @contextlib.contextmanager
-    def _terminal(self) -> Iterator[None]:
-        self._pause()
-        try:
-            yield
-        finally:
-            self._resume()
 
 
 def find_cause(error: BaseException | None, kind: type[BaseException]) -> Any:
@@ -180,10 +128,18 @@ def _programs(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
 
 
 @contextlib.contextmanager
-def _language_of(function: Callable[..., Any]) -> Iterator[None]:
+def _mended() -> Iterator[None]:
+    with assertions.checked(), float8.mended(), bfloat.mended():
+        yield
+
+
+@contextlib.contextmanager
+def _language_of(kernel: InterpretedFunction) -> Iterator[Callable[..., Any]]:
+    """The kernel's function, rewritten for the interpreter, with the language that it sees patched."""
+    function = kernel.rewrite()
     scope = stock._patch_lang(function)
     try:
-        yield
+        yield function
     finally:
         scope.restore()
 

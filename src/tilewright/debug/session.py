@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from tilewright.debug import cases
+from tilewright.debug import cases, configs
 from tilewright.debug.check import check_case
-from tilewright.debug.interpreter import Debugger
+from tilewright.debug.configs import Plan
+from tilewright.debug.debugger import Debugger
 from tilewright.debug.shrink import shrink
 from tilewright.errors import LauncherFailed, TilewrightError
 from tilewright.hardware.targets import find
@@ -26,29 +28,45 @@ def _operator(address: Address) -> Operator:
 
 
 def plan_cases(
-    emit: Emitter, *, address: Address, target: str, wanted: list[Mapping[str, Any]] | None, seed: int
-) -> list[Case]:
-    """The cases of an operator: those a user wants, or those its blocks suggest."""
+    emit: Emitter,
+    *,
+    address: Address,
+    target: str,
+    wanted: list[Mapping[str, Any]] | None,
+    seed: int,
+    with_configs: bool = True,
+) -> Plan:
+    """The cases of an operator: those a user wants, or those its blocks and its configurations suggest."""
     _prepare(emit)
-    operator = _operator(address)
+    operator, chip = _operator(address), find(target)
     if wanted is not None:
-        return [cases.explicit(operator, arguments, seed) for arguments in wanted]
+        explicit = tuple(cases.explicit(operator, arguments, seed) for arguments in wanted)
+        for case in explicit:
+            configs.check_names(operator, case, chip)
+        return Plan(explicit)
+    probe = cases.first_case(operator)
+    inputs = operator.make_inputs(probe)
     try:
-        probe = cases.first_case(operator)
-        launches = record(operator, operator.make_inputs(probe), find(target))
+        launches = record(operator, inputs, chip)
     except TilewrightError as error:
         if not isinstance(error, LauncherFailed):
             raise
         launches = []  # a finding of the first case, with its line
     except Exception:
         launches = []  # the launcher raises; the first case will say so with its line
-    return cases.plan(operator, cases.blocks_of(launches), seed)
+    planned = tuple(cases.plan(operator, cases.blocks_of(launches), seed))
+    found = configs.plan(operator, probe, chip, seed) if with_configs and launches else Plan(())
+    return replace(found, cases=planned + found.configured)
 
 
-def run_case(emit: Emitter, *, address: Address, case: Case, target: str, pdb: bool) -> CaseResult:
-    """Checks one case; with ``pdb`` the terminal goes to the debugger where it fails."""
+def run_case(
+    emit: Emitter, *, address: Address, case: Case, target: str, pdb: bool, seconds: float | None
+) -> CaseResult:
+    """Checks one case, which may take ``seconds``; with ``pdb`` the terminal goes to the debugger where it fails."""
     debugger = _prepare(emit)
-    return check_case(_operator(address), case, find(target), debugger=debugger if pdb else None)
+    return check_case(
+        _operator(address), case, find(target), debugger=debugger if pdb else None, seconds=None if pdb else seconds
+    )
 
 
 def check_config(emit: Emitter, *, address: Address, case: Case, config: Config, target: str) -> CaseResult:

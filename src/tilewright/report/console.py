@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -134,7 +133,12 @@ class Console:
     # ------------------------------------------------------------------------------------------ findings
 
     def finding(
-        self, finding: Finding, *, seen: str = "", smallest: Case | None = None, target: str | None = None
+        self,
+        finding: Finding,
+        *,
+        seen: str = "",
+        smallest: Case | None = None,
+        target: str | Sequence[str] | None = None,
     ) -> None:
         """One finding: what and where, then the program, the cause and remedy, and how to see it again.
 
@@ -164,12 +168,12 @@ class Console:
         if case is not None:
             self._again(case, target)
 
-    def _again(self, case: Case, target: str | None) -> None:
+    def _again(self, case: Case, target: str | Sequence[str] | None) -> None:
         line = f"smallest case  {words.clean(case.label)}"
         if target is None:
             self._below(Text(line))
             return
-        again = f"again: tilewright debug {shlex.quote(words.clean(target))} --case {case.id}"
+        again = f"again: tilewright debug {words.typed(target)} --case {case.id}"
         whole = f"{line}     {again}     step through: … --pdb"
         if self.plain or len(whole) + _INDENT <= self._out.width:
             self._below(Text(whole))
@@ -178,11 +182,13 @@ class Console:
             self._below(Text(again))
             self._below(Text("step through: … --pdb"))
 
-    def debug_report(self, report: DebugReport, target: str, smallest: Mapping[Finding, Case] | None = None) -> None:
+    def debug_report(
+        self, report: DebugReport, target: str | Sequence[str], smallest: Mapping[Finding, Case] | None = None
+    ) -> None:
         """The verdict, each fault once with its smallest case, where the worst output is wrong, and the notes.
 
         Args:
-            target: what the user called the operator on the command line.
+            target: what the user called the operator on the command line, in one word or with its options.
             smallest: the smallest failing case of each finding; None takes those the report holds.
         """
         self.close()

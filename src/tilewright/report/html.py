@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +31,7 @@ class ReportData:
 
     title: str
     environment: Environment
-    debug: Sequence[tuple[str, DebugReport]] = ()
+    debug: Sequence[tuple[str | Sequence[str], DebugReport]] = ()
     trials: Mapping[str, Mapping[str, Sequence[Trial]]] = field(default_factory=dict)
     comparisons: Sequence[Comparison] = ()
     recorded: Sequence[tuple[str, Environment, Sequence[Comparison]]] = ()
@@ -92,12 +91,12 @@ def _shown(value: Any) -> Any:
 # ------------------------------------------------------------------------------------------------ debug
 
 
-def _debug_section(target: str, report: DebugReport, sections: ReportData) -> dict[str, Any]:
+def _debug_section(target: str | Sequence[str], report: DebugReport, sections: ReportData) -> dict[str, Any]:
     verdict, figures = words.verdict(report)
     worst = words.worst_disagreement(report)
     return {
         "operator": report.operator,
-        "target": words.clean(target),
+        "target": words.clean(target if isinstance(target, str) else target[0]),
         "verdict": verdict,
         "figures": figures,
         "findings": [_finding(finding, target, report, sections) for finding in words.ordered(report)],
@@ -117,7 +116,9 @@ def _debug_section(target: str, report: DebugReport, sections: ReportData) -> di
     }
 
 
-def _finding(finding: Finding, target: str, report: DebugReport, sections: ReportData) -> dict[str, Any]:
+def _finding(
+    finding: Finding, target: str | Sequence[str], report: DebugReport, sections: ReportData
+) -> dict[str, Any]:
     smallest = words.smallest_case(report, finding, sections.smallest)
     return {
         "word": words.severity(finding),
@@ -130,7 +131,7 @@ def _finding(finding: Finding, target: str, report: DebugReport, sections: Repor
         "remedy": words.clean(finding.remedy) if finding.remedy else None,
         "seen": "in " + words.part(words.cases_showing(report, finding), len(report.results), "case"),
         "smallest": words.clean(smallest.label) if smallest else None,
-        "again": f"tilewright debug {shlex.quote(words.clean(target))} --case {smallest.id}" if smallest else None,
+        "again": f"tilewright debug {words.typed(target)} --case {smallest.id}" if smallest else None,
         "excerpt": excerpt(finding, sections.sources),
     }
 

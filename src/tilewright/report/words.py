@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -29,6 +30,11 @@ def without_controls(text: str) -> str:
 def clean(text: object) -> str:
     """Text of a user's on one line, without control characters."""
     return " ".join(without_controls(str(text)).split())
+
+
+def typed(target: str | Sequence[str]) -> str:
+    """What a user types to name an operator: one word, or several where options belong to it."""
+    return shlex.join(map(clean, [target] if isinstance(target, str) else target))
 
 
 def clean_line(line: str) -> str:

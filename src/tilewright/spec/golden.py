@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -116,15 +117,38 @@ def call_reference(reference: Reference, inputs: Inputs, mutates: tuple[str, ...
         kind = "on float64 inputs " if any(t.dtype == torch.float64 for t in inputs.tensors.values()) else ""
         raise ReferenceFailed(
             f"the reference raised {kind}({label}): {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
-            "it must run on the operator's inputs and on their float64 form" if kind else "check it on these sizes",
+            _remedy(error, inputs, is_float64=bool(kind)),
         ) from error
     results = as_tensors(returned)
     if results is None:
         raise ReferenceFailed(f"the reference returned {type(returned).__name__}, not a tensor or a tuple of tensors")
     in_place = [name for name in mutates if inputs.tensors[name]._version != before[name]]
+    results = without_arguments(results, tuple(inputs.tensors[name] for name in in_place))
     if in_place or (mutates and len(results) < len(mutates)):
         results = results + tuple(inputs.tensors[name] for name in mutates)
     return results
+
+
+def _remedy(error: Exception, inputs: Inputs, *, is_float64: bool) -> str:
+    integers = [n for n, t in inputs.tensors.items() if not t.is_floating_point() and t.dtype != torch.bool]
+    if integers and (isinstance(error, IndexError) or re.search(r"index|out of (range|bounds)", str(error))):
+        return (
+            f"{', '.join(integers)} may hold what no index is: say what to draw, "
+            f'such as values={{"{integers[0]}": tw.values.indices("N")}}'
+        )
+    return "it must run on the operator's inputs and on their float64 form" if is_float64 else "check it on these sizes"
+
+
+def without_arguments(results: tuple[Tensor, ...], mutated: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Results without those that are a mutated argument itself (``return x.mul_(2)``): it is compared as such."""
+
+    def is_same(one: Tensor, other: Tensor) -> bool:
+        if one is other or one.numel() == 0:
+            return one is other
+        places = [(t.data_ptr(), t.shape, t.stride(), t.dtype) for t in (one, other)]
+        return places[0] == places[1]
+
+    return tuple(result for result in results if not any(is_same(result, argument) for argument in mutated))
 
 
 def accepted_keywords(function: Callable[..., Any], keywords: Mapping[str, Any]) -> dict[str, Any]:

@@ -80,10 +80,14 @@ def _sliced(tensor: Tensor) -> Tensor:
     return view
 
 
+UPSTREAM_LAYOUTS = ("expanded-grad", "transposed-grad")
+"""Of the gradient that a backward pass is sent; inputs are contiguous with them."""
+
 LAYOUTS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "contiguous": lambda tensor: tensor,
     "transposed": _transposed,
     "sliced": _sliced,
+    **dict.fromkeys(UPSTREAM_LAYOUTS, lambda tensor: tensor),
 }
 
 

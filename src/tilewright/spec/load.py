@@ -12,13 +12,11 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-import torch
 
 from tilewright.errors import (
     FileMissing,
@@ -29,18 +27,12 @@ from tilewright.errors import (
     TritonMissing,
     UsageError,
 )
+from tilewright.spec.bare import KernelCall as KernelCall
+from tilewright.spec.bare import is_kernel, of_kernel
 from tilewright.spec.operator import Operator
 from tilewright.spec.space import Space
 
 LIBRARY = "tilewright.kernels"
-
-
-@dataclass(frozen=True)
-class KernelCall:
-    """Example arguments for a bare kernel, as Python text evaluated where the kernel was written."""
-
-    arguments: str
-    grid: str
 
 
 def load(target: str, call: KernelCall | None = None) -> tuple[Operator, ...]:
@@ -171,7 +163,13 @@ def _from_module(module: ModuleType, name: str, target: str, call: KernelCall | 
         if kernels:
             hint += f", or give --args and --grid for a kernel: {target}:{kernels[0]}"
         raise NoOperator(f"no operator in {_shown(Path(module.__file__ or target))}", hint)
+    _refuse_call(call, target)
     return tuple(_with_origin(v, module, n) for v, n in own.items())
+
+
+def _refuse_call(call: KernelCall | None, target: str) -> None:
+    if call is not None:
+        raise UsageError(f"{target} is a declared operator: it makes its own arguments", "leave out --args and --grid")
 
 
 def _is_imported(operator: Operator, module: ModuleType) -> bool:
@@ -183,6 +181,7 @@ def _is_imported(operator: Operator, module: ModuleType) -> bool:
 def _named(module: ModuleType, name: str, target: str, call: KernelCall | None) -> Operator:
     value = getattr(module, name, None)
     if isinstance(value, Operator):
+        _refuse_call(call, target)
         return _with_origin(value, module, name)
     if value is not None and is_kernel(value):
         if call is None:
@@ -194,40 +193,6 @@ def _named(module: ModuleType, name: str, target: str, call: KernelCall | None) 
     names = [n for n, v in vars(module).items() if isinstance(v, Operator)]
     where = _shown(Path(module.__file__)) if module.__file__ else module.__name__
     raise NoOperator(f"no operator named {name!r} in {where}", f"it has: {', '.join(names) or 'none'}")
-
-
-def of_kernel(kernel: Any, call: KernelCall, namespace: Mapping[str, Any]) -> Operator:
-    """An operator of a bare kernel called with example arguments; no reference, so values go unchecked."""
-    names = {"torch": torch, "triton": sys.modules["triton"], **namespace}
-    try:
-        grid = eval(call.grid, names)
-    except Exception as error:
-        raise UsageError(f"--grid {call.grid!r}: {type(error).__name__}: {error}") from None
-    kernel_name = getattr(kernel, "__name__", getattr(getattr(kernel, "fn", None), "__name__", "kernel"))
-
-    def example(seed: int = 0) -> dict[str, Any]:
-        torch.manual_seed(seed)
-        try:
-            args, kwargs = eval(f"(lambda *a, **k: (a, k))({call.arguments})", names)
-        except Exception as error:
-            raise UsageError(f"--args {call.arguments!r}: {type(error).__name__}: {error}") from None
-        parameters = list(inspect.signature(_python_function(kernel)).parameters)
-        if len(args) > len(parameters):
-            raise UsageError(f"--args gives {len(args)} arguments, {kernel_name} takes {', '.join(parameters)}")
-        return {**dict(zip(parameters, args, strict=False)), **kwargs}
-
-    return Operator(name=kernel_name, run=kernel, inputs=example, grid=grid)
-
-
-def is_kernel(value: Any) -> bool:
-    """True for what ``@triton.jit``, ``@triton.autotune`` and ``@triton.heuristics`` make."""
-    return hasattr(value, "run") and hasattr(value, "fn") and not isinstance(value, Operator)
-
-
-def _python_function(kernel: Any) -> Callable[..., Any]:
-    while not inspect.isfunction(kernel):
-        kernel = kernel.fn
-    return kernel
 
 
 def _with_origin(operator: Operator, module: ModuleType, name: str) -> Operator:

@@ -4,32 +4,43 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from tilewright.errors import AnnotationError, UnknownDim, UnknownParameter, UsageError
-from tilewright.records import Case, Config, Finding
+from tilewright.errors import TilewrightError, UnknownDim, UnknownParameter, UsageError
+from tilewright.records import FINDING_KINDS, Case, Config, Finding
 from tilewright.runtime.table import active_table
 from tilewright.spec import dtypes as dtype_names
 from tilewright.spec import signature as signatures
 from tilewright.spec import values as value_classes
+from tilewright.spec.declaration import check_declaration, launcher_parameters
 from tilewright.spec.inputs import Inputs, generator, lay_out
-from tilewright.spec.shapes import Dim, evaluate
+from tilewright.spec.shapes import evaluate
 from tilewright.spec.signature import Parameter, Signature
 from tilewright.spec.space import Space
 
 
 @dataclass(frozen=True)
 class Suppression:
-    """A finding the author knows of and accepts, with the reason; ``tensor`` None means on any."""
+    """A finding the author knows of and accepts, with the reason; ``tensor`` None means on any.
+
+    Raises:
+        UsageError: no finding has such a kind.
+    """
 
     kind: str
     reason: str
     tensor: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in FINDING_KINDS:
+            raise UsageError(
+                f"Suppression({self.kind!r}): no finding has that kind", f"kinds: {', '.join(FINDING_KINDS)}"
+            )
 
     def covers(self, finding: Finding) -> bool:
         return finding.kind == self.kind and self.tensor in (None, finding.tensor, finding.argument)
@@ -48,10 +59,14 @@ class Operator:
             arguments). Not needed where ``run`` is annotated.
         space: meta-parameters and launch options with their choices. A kernel under ``@triton.autotune``
             brings its own.
-        dtypes: which dtypes the ``Float`` tensors take, one for all of them in each case.
+        dtypes: which dtypes the ``Float`` tensors take, one for all of them in each case: short names
+            (``"bf16"``), or torch's own (``torch.bfloat16``).
         where: a constraint over dims and options, such as ``"N % 8 == 0"``.
-        values: value classes by parameter (see ``tilewright.spec.values``); for inputs that are no
-            tensors, a list or ``values.choice`` of what cases take.
+        values: what parameters hold, by name. For a tensor a value class (``values.indices("V")``,
+            ``offsets``, ``integers``, ``uniform`` …) or a function ``(request) -> Tensor`` of your own, where
+            ``request`` has ``shape`` and ``dtype`` (which the tensor must have), ``sizes`` (the case's dims by
+            name) and ``generator`` (seeded: pass it to ``torch.rand``). For inputs that are no tensors, a list
+            or ``values.choice`` of what cases take.
         mutates: parameters the operator changes in place; they are compared after the call.
         grad: parameters whose gradient is compared with the reference's float64 autograd.
         baselines: other ways to compute the same, by name, with the launcher's positional arguments.
@@ -72,7 +87,7 @@ class Operator:
         reference: Callable[..., Any] | None = None,
         inputs: Callable[..., Any] | None = None,
         space: Space | None = None,
-        dtypes: Sequence[str] = ("fp32",),
+        dtypes: str | torch.dtype | Sequence[str | torch.dtype] = ("fp32",),
         where: str | None = None,
         values: Mapping[str, Any] | None = None,
         mutates: Sequence[str] = (),
@@ -88,7 +103,7 @@ class Operator:
         self.reference = reference
         self.inputs = inputs
         self.space = space
-        self.dtypes = _names(dtypes)
+        self.dtypes = _dtypes(dtypes)
         self.where = where
         self.values = dict(values or {})
         self.mutates = _names(mutates)
@@ -101,7 +116,7 @@ class Operator:
         self.is_bare_kernel = hasattr(run, "run") and hasattr(run, "fn")
         self.signature: Signature | None = None if inputs or self.is_bare_kernel else signatures.read(run, space)
         self.origin = ""
-        _check_declaration(self)
+        check_declaration(self)
 
     # ------------------------------------------------------------------------------------------ calling
 
@@ -146,6 +161,20 @@ class Operator:
         if self.signature:
             return self.signature.symbols
         return tuple(p.name for p in self._input_parameters() if _is_size(p))
+
+    @property
+    def meta_names(self) -> tuple[str, ...]:
+        """Meta-parameters and launch options that the launcher itself takes."""
+        own = [p.name for p in self.signature.parameters if p.role == "meta"] if self.signature else []
+        return tuple(dict.fromkeys([*own, *(self.space.parameters if self.space else ())]))
+
+    @property
+    def argument_names(self) -> tuple[str, ...] | None:
+        """What a case may name beside a configuration; None where ``inputs`` takes anything."""
+        parameters = self._input_parameters()
+        if any(p.kind is p.VAR_KEYWORD for p in parameters):
+            return None
+        return tuple(dict.fromkeys([*self.dims, *self.choices, *(p.name for p in parameters)]))
 
     @property
     def choices(self) -> dict[str, tuple[Any, ...]]:
@@ -237,7 +266,7 @@ class Operator:
         sizes = self.complete(case.arguments)
         request = value_classes.Request(spec.shape(sizes), dtype, sizes, generator(case.seed, parameter.name))
         is_drawn = drawn or not dtype.is_floating_point
-        tensor = make(request) if is_drawn else torch.empty(request.shape, dtype=dtype)
+        tensor = _made(make, request, parameter.name) if is_drawn else torch.empty(request.shape, dtype=dtype)
         if tuple(tensor.shape) != request.shape or tensor.dtype != dtype:
             raise UsageError(
                 f"values[{parameter.name!r}] made {dtype_names.short(tensor.dtype)}{list(tensor.shape)} "
@@ -266,10 +295,7 @@ class Operator:
         return Inputs(args, {}, self._positional_names(len(args)))
 
     def _positional_names(self, count: int) -> tuple[str, ...]:
-        function = self.run.fn if self.is_bare_kernel else self.run  # type: ignore[attr-defined]
-        while not inspect.isfunction(function) and hasattr(function, "fn"):
-            function = function.fn
-        names = list(inspect.signature(function).parameters)[:count]
+        names = [p.name for p in launcher_parameters(self.run)][:count]
         return tuple(names + [f"argument{i}" for i in range(len(names), count)])
 
     def _input_parameters(self) -> tuple[inspect.Parameter, ...]:
@@ -305,12 +331,21 @@ class Operator:
                 raise UnknownDim(f"{self.name}: the case gives no size for {name}", f"it needs {', '.join(self.dims)}")
 
 
-def operator(**declaration: Any) -> Callable[[Callable[..., Any]], Operator]:
+def operator(*launchers: Any, **declaration: Any) -> Callable[[Callable[..., Any]], Operator]:
     """Declares the decorated, annotated launcher as an :class:`Operator`; takes the same arguments.
 
     The result is called like the launcher. Keyword-only parameters found in ``space`` are
     meta-parameters, other keyword-only ones options, positional non-tensors inputs.
+
+    Raises:
+        UsageError: it was written without parentheses.
     """
+    if launchers:
+        name = getattr(launchers[0], "__name__", repr(launchers[0]))
+        raise UsageError(
+            f"@tw.operator over {name} says nothing of it",
+            "write @tw.operator(reference=...), or @tw.operator() to check all but the values",
+        )
 
     def declare(launcher: Callable[..., Any]) -> Operator:
         declared = Operator(name=declaration.pop("name", launcher.__name__), run=launcher, **declaration)
@@ -360,51 +395,25 @@ def _key_word(value: Any) -> str:
     return repr(value)
 
 
-def _check_declaration(declared: Operator) -> None:
-    for name in declared.dtypes:
-        dtype_names.to_torch(name)
-    if declared.is_bare_kernel and (declared.inputs is None or declared.grid is None):
-        raise UsageError(f"{declared.name}: a bare kernel needs inputs= and grid=")
-    if declared.signature is None:
-        return
-    parameters = [p.name for p in declared.signature.parameters]
-    for option in ("values", "mutates", "grad"):
-        for name in getattr(declared, option):
-            if name not in parameters:
-                raise UnknownParameter(
-                    f"{declared.name}: {option}= names {name!r}", f"its parameters: {', '.join(parameters)}"
-                )
-    tensors = [p.name for p in declared.signature.tensors]
-    for name in (*declared.mutates, *declared.grad):
-        if name not in tensors:
-            raise UnknownParameter(f"{declared.name}: {name} is no tensor", f"its tensors: {', '.join(tensors)}")
-    for parameter in declared.signature.parameters:
-        has_values = parameter.has_default or parameter.literals or parameter.name in declared.values
-        if parameter.role in ("input", "option") and not has_values:
-            raise AnnotationError(
-                f"{declared.name}({parameter.name}): an {parameter.role} without default",
-                f"give its values, for example values={{{parameter.name!r}: [1, 2]}}",
-            )
-    for place, names in _dims_named(declared):
-        for name in names:
-            if name not in {*declared.dims, *declared.choices}:
-                raise UnknownDim(f"{declared.name}: {place} names {name}", f"its dims: {', '.join(declared.dims)}")
+def _made(make: Callable[..., Any], request: value_classes.Request, name: str) -> torch.Tensor:
+    """What a value class makes; whatever it raises is the declaration's fault."""
+    try:
+        made = make(request)
+    except TilewrightError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"values[{name!r}] raised {type(error).__name__}: {error}",
+            "it is called with one request, which has shape, dtype, sizes and generator",
+        ) from error
+    if not isinstance(made, torch.Tensor):
+        raise UsageError(f"values[{name!r}] made {type(made).__name__}, not a tensor")
+    return made
 
 
-def _dims_named(declared: Operator) -> Iterator[tuple[str, Sequence[str]]]:
-    """Each part of a declaration that speaks of dims, and those that it names."""
-    if declared.where is not None:
-        try:
-            yield f"where={declared.where!r}", Dim(declared.where).symbols
-        except SyntaxError:
-            raise UsageError(f"{declared.name}: where={declared.where!r} is no Python expression") from None
-    for label, sizes in declared.shapes.items():
-        yield f"shapes[{label!r}]", [name for name in sizes if name != "dtype"]
-    for parameter, make in declared.values.items():
-        yield f"values[{parameter!r}]", value_classes.symbols(make)
-    if declared.flops is not None:
-        named = [p for p in inspect.signature(declared.flops).parameters.values() if p.kind is not p.VAR_KEYWORD]
-        yield "flops=", [p.name for p in named if p.default is p.empty]
+def _dtypes(given: Any) -> tuple[str, ...]:
+    each = (given,) if isinstance(given, (str, torch.dtype)) else tuple(given)
+    return tuple(dtype_names.short(one) if isinstance(one, torch.dtype) else one for one in each)
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

@@ -65,9 +65,29 @@ class TensorSpec:
     dims: tuple[Dim, ...]
     dtype: str | None
     optional: bool = False
+    family: str = "Float"
+    admitted: tuple[str, ...] = ()  # dtypes of the family by torch's names; empty for any
 
     def shape(self, sizes: Mapping[str, Any]) -> tuple[int, ...]:
         return tuple(size for dim in self.dims for size in dim.sizes(sizes))
+
+    def fits(self, shape: tuple[int, ...], sizes: Mapping[str, Any]) -> bool:
+        """Whether a result has this shape; a dim that no input has the name of may have any size."""
+        wanted: list[int | None] = []
+        for dim in self.dims:
+            if all(symbol in sizes for symbol in dim.symbols):
+                wanted += dim.sizes(sizes)
+            elif dim.variadic:
+                return True
+            else:
+                wanted.append(None)
+        return len(shape) == len(wanted) and all(w in (None, size) for w, size in zip(wanted, shape, strict=True))
+
+    def admits(self, dtype: torch.dtype) -> bool:
+        """Whether a result of this dtype is what the annotation says."""
+        if self.dtype is not None:
+            return dtype == dtypes.to_torch(self.dtype)
+        return not self.admitted or str(dtype).removeprefix("torch.") in self.admitted
 
     def torch_dtype(self, shared: str | None) -> torch.dtype:
         return dtypes.to_torch(self.dtype or shared or "fp32")
@@ -78,7 +98,7 @@ class TensorSpec:
 
     def __str__(self) -> str:
         dims = " ".join(("*" if dim.variadic else "") + dim.expression for dim in self.dims)
-        return f"{self.dtype or 'Float'}[{dims}]"
+        return f"{self.dtype or self.family}[{dims}]"
 
 
 def is_tensor_annotation(annotation: Any) -> bool:
@@ -103,7 +123,8 @@ def read_tensor(annotation: Any, where: str) -> TensorSpec:
             'write them, for example Float[Tensor, "M N"] (from jaxtyping import Float)',
         )
     dims = tuple(_read_dim(word, where) for word in str(inner.dim_str).split())
-    return TensorSpec(dims, _read_dtype(inner, where), optional)
+    admitted = inner.dtypes if isinstance(inner.dtypes, (tuple, list)) else ()
+    return TensorSpec(dims, _read_dtype(inner, where), optional, _family(inner), tuple(admitted))
 
 
 def read_returns(annotation: Any, where: str) -> tuple[TensorSpec | None, ...] | None:

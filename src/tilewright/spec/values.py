@@ -1,6 +1,9 @@
 """Value classes of inputs: what an author says of a tensor's contents beyond its shape and dtype.
 
-A value class is a callable ``(request) -> Tensor``; a user's own function does as well.
+A value class is a callable ``(request) -> Tensor``; a user's own function does as well::
+
+    def increasing(request):  # values={"position": increasing}
+        return torch.arange(request.shape[0]).to(request.dtype)
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ from tilewright.spec.shapes import Dim, evaluate
 
 @dataclass(frozen=True)
 class Request:
-    """What a value class is asked for.
+    """What a value class is asked for: a tensor of this ``shape`` and ``dtype``, on the CPU.
 
-    ``sizes`` are the dims of the case by name, for classes that depend on another dim.
+    ``sizes`` are the dims of the case by name, for classes that depend on another dim; ``generator`` is
+    seeded by the case and the tensor's name: what draws from it is the same each time.
     """
 
     shape: tuple[int, ...]

@@ -1,0 +1,159 @@
+"""Which configurations of an operator are checked, and the cases that name them.
+
+A case may name a configuration beside its sizes: ``N=65 BLOCK=128``. What the interpreter cannot see, such as
+``num_warps``, makes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilewright.debug import cases
+from tilewright.errors import UnknownDim
+from tilewright.hardware.target import Target
+from tilewright.launch.capture import Choose, config_values, every_config, first_config, record
+from tilewright.launch.launch import Launch
+from tilewright.records import Case, Config
+from tilewright.spec.operator import Operator, default_config
+from tilewright.spec.space import LAUNCH_OPTIONS
+
+MOST = 24
+"""Configurations checked of one operator, the default one included."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Cases in the order they are run. ``configured`` of them name a configuration; ``default`` is 1 where the
+    others run in one of the ``total`` distinct ones, and not in one chosen by the sizes."""
+
+    cases: tuple[Case, ...]
+    configured: tuple[Case, ...] = ()
+    total: int = 0
+    default: int = 0
+
+
+def split(operator: Operator, case: Case) -> tuple[Case, Config | None]:
+    """The case of the inputs alone, and the configuration that its arguments name beside them."""
+    known = operator.argument_names
+    given = {} if known is None else {n: v for n, v in case.arguments.items() if n not in known}
+    if not given:
+        return case, None
+    inputs = {name: value for name, value in case.arguments.items() if name not in given}
+    return replace(case, arguments=inputs), Config(given)
+
+
+def for_launcher(operator: Operator, config: Config | None) -> Config | None:
+    """What of a configuration the launcher takes itself; the rest is an autotuner's."""
+    values = {} if config is None else {n: v for n, v in config.values.items() if n in operator.meta_names}
+    return Config(values) if values else None
+
+
+def for_tuner(config: Config | None) -> Choose:
+    """Picks the first configuration of an autotuner that agrees with ``config``."""
+    if config is None:
+        return first_config
+
+    def choose(tuner: Any, configs: list[Any]) -> list[Any]:
+        return [c for c in configs if _agrees(config_values(c), config.values)][:1] or configs[:1]
+
+    return choose
+
+
+def check_names(operator: Operator, case: Case, target: Target) -> None:
+    """Refuses a case that names what is neither an input nor a meta-parameter.
+
+    Raises:
+        UnknownDim: such a name.
+    """
+    inputs, config = split(operator, case)
+    unknown = [name for name in (config.values if config else ()) if name not in operator.meta_names]
+    if not unknown:
+        return
+    tuned = {name for values in _tuned(operator, inputs, target) for name in values}
+    for name in unknown:
+        if name not in tuned:
+            known = [*(operator.argument_names or ()), *operator.meta_names, *sorted(tuned)]
+            words = f"{operator.name} has no dim, option or meta-parameter {name!r}"
+            raise UnknownDim(words, f"it has {', '.join(known) or 'none'}")
+
+
+def plan(operator: Operator, probe: Case, target: Target, seed: int) -> Plan:
+    """A ragged case for each distinct configuration but the default, sized by that configuration's own blocks."""
+    if operator.argument_names is None:
+        return Plan(())
+    if operator.space is None:
+        distinct = _distinct(_tuned(operator, probe, target))
+        default = distinct[0] if distinct else {}
+    else:
+        distinct = _distinct([config.values for config in operator.space])
+        default = _visible(default_config(operator).values)
+    others = [values for values in distinct if values != default]
+    if len(distinct) < 2 or not others:
+        return Plan(())
+    has_default = int(len(others) < len(distinct))
+    chosen = spread(others, MOST - has_default)
+    configured = tuple(_case(operator, probe, values, target, seed) for values in chosen)
+    return Plan((), configured, len(distinct), has_default)
+
+
+def spread(points: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:
+    """At most so many of some configurations, such that each pair of values of two parameters is among them early."""
+    waiting, seen = list(points), set[Any]()
+    chosen: list[Mapping[str, Any]] = []
+    if len(waiting) <= count:
+        return waiting
+    pairs = {id(point): _pairs(point) for point in waiting}
+    while len(chosen) < count:
+        best = max(waiting, key=lambda point: len(pairs[id(point)] - seen))  # the first of those that tie
+        seen |= pairs[id(best)]
+        chosen.append(best)
+        waiting.remove(best)
+    return chosen
+
+
+def _pairs(point: Mapping[str, Any]) -> set[Any]:
+    items = [(name, repr(value)) for name, value in point.items()]
+    return {(a, b) for i, a in enumerate(items) for b in items[i:]}
+
+
+def _case(operator: Operator, probe: Case, values: Mapping[str, Any], target: Target, seed: int) -> Case:
+    config = Config(values)
+    try:
+        inputs = operator.make_inputs(probe, drawn=False)
+        launches = record(operator, inputs, target, for_launcher(operator, config), choose=for_tuner(config))
+    except Exception:
+        launches = []  # the case itself will say what is wrong, with its line
+    ragged = cases.ragged(operator, cases.blocks_of(launches) or cases.blocks_among(values), seed)
+    return replace(ragged, arguments={**ragged.arguments, **values})
+
+
+def _tuned(operator: Operator, probe: Case, target: Target) -> list[Mapping[str, Any]]:
+    """Configurations that autotuned kernels of the launcher have, in their order."""
+    try:
+        launches: list[Launch] = record(operator, operator.make_inputs(probe), target, choose=every_config)
+    except Exception:
+        return []  # the first case will say what is wrong, with its line
+    return [launch.config.values for launch in launches if launch.config is not None]
+
+
+def _distinct(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    keys = set()
+    for values in map(_visible, points):
+        key = Config(values).key
+        if values and key not in keys:
+            keys.add(key)
+            found.append(values)
+    return found
+
+
+def _visible(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a configuration changes what the interpreter does."""
+    return {name: value for name, value in values.items() if name not in LAUNCH_OPTIONS}
+
+
+def _agrees(config: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    shared = [name for name in wanted if name in config]
+    return bool(shared) and all(config[name] == wanted[name] for name in shared)

@@ -1,0 +1,89 @@
+"""Whether a declaration of an operator says what can be: checked when it is made, with a remedy for what cannot."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import AnnotationError, UnknownDim, UnknownParameter, UsageError
+from tilewright.spec import dtypes as dtype_names
+from tilewright.spec import values as value_classes
+from tilewright.spec.shapes import Dim
+
+if TYPE_CHECKING:
+    from tilewright.spec.operator import Operator
+
+
+def check_declaration(declared: Operator) -> None:
+    for name in declared.dtypes:
+        if not isinstance(name, str):
+            raise AnnotationError(f"{declared.name}: dtypes= holds {name!r}", "write names such as 'bf16'")
+        dtype_names.to_torch(name)
+    if declared.is_bare_kernel and (declared.inputs is None or declared.grid is None):
+        raise UsageError(f"{declared.name}: a bare kernel needs inputs= and grid=")
+    if declared.signature is None:
+        _check_positional(declared)
+        return
+    parameters = [p.name for p in declared.signature.parameters]
+    for option in ("values", "mutates", "grad"):
+        for name in getattr(declared, option):
+            if name not in parameters:
+                raise UnknownParameter(
+                    f"{declared.name}: {option}= names {name!r}", f"its parameters: {', '.join(parameters)}"
+                )
+    tensors = [p.name for p in declared.signature.tensors]
+    for name in (*declared.mutates, *declared.grad):
+        if name not in tensors:
+            raise UnknownParameter(f"{declared.name}: {name} is no tensor", f"its tensors: {', '.join(tensors)}")
+    for parameter in declared.signature.parameters:
+        has_values = parameter.has_default or parameter.literals or parameter.name in declared.values
+        if parameter.role in ("input", "option") and not has_values:
+            raise AnnotationError(
+                f"{declared.name}({parameter.name}): an {parameter.role} without default",
+                f"give its values, for example values={{{parameter.name!r}: [1, 2]}}",
+            )
+    for place, names in _dims_named(declared):
+        for name in names:
+            if name not in {*declared.dims, *declared.choices}:
+                raise UnknownDim(f"{declared.name}: {place} names {name}", f"its dims: {', '.join(declared.dims)}")
+
+
+def _check_positional(declared: Operator) -> None:
+    """mutates= and grad= against the parameters of a launcher that is not annotated."""
+    parameters = launcher_parameters(declared.run)
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return
+    names = [p.name for p in parameters]
+    for option in ("mutates", "grad"):
+        for name in getattr(declared, option):
+            if name not in names:
+                raise UnknownParameter(
+                    f"{declared.name}: {option}= names {name!r}", f"its parameters: {', '.join(names)}"
+                )
+
+
+def launcher_parameters(run: Any) -> list[inspect.Parameter]:
+    """Parameters of a launcher, or of the kernel itself below Triton's decorators."""
+    while not inspect.isfunction(run) and hasattr(run, "fn"):
+        run = run.fn
+    try:
+        return list(inspect.signature(run).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def _dims_named(declared: Operator) -> Iterator[tuple[str, Sequence[str]]]:
+    """Each part of a declaration that speaks of dims, and those that it names."""
+    if declared.where is not None:
+        try:
+            yield f"where={declared.where!r}", Dim(declared.where).symbols
+        except SyntaxError:
+            raise UsageError(f"{declared.name}: where={declared.where!r} is no Python expression") from None
+    for label, sizes in declared.shapes.items():
+        yield f"shapes[{label!r}]", [name for name in sizes if name != "dtype"]
+    for parameter, make in declared.values.items():
+        yield f"values[{parameter!r}]", value_classes.symbols(make)
+    if declared.flops is not None:
+        named = [p for p in inspect.signature(declared.flops).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        yield "flops=", [p.name for p in named if p.default is p.empty]
