@@ -56,14 +56,22 @@ class Lowered:
 
         Where the code stands (file, line) is no part of it: what only moved is not compiled again.
         """
-        code = _LOCATION.sub("", self.ttir)
+        code = without_locations(self.ttir)
         target, options = [str(part) for part in self.target], sorted(self.options.items())
         words = json.dumps([code, target, options, triton.__version__], default=str)
         return hashlib.sha256(words.encode()).hexdigest()
 
 
-def lower(launch: Launch, target: Target, *, debug: bool = False) -> Lowered:
+def without_locations(ttir: str) -> str:
+    """The text of a module without where its code stands."""
+    return _LOCATION.sub("", ttir)
+
+
+def lower(launch: Launch, target: Target, *, debug: bool = False, sanitize_overflow: bool = True) -> Lowered:
     """Frontend TTIR of a caught launch, before any pass.
+
+    ``debug`` keeps ``device_assert``; with it the frontend adds asserts that integers do not overflow,
+    unless ``sanitize_overflow`` is off.
 
     Raises:
         KernelCompileError: Triton rejects the kernel; the message has the user's line.
@@ -75,7 +83,7 @@ def lower(launch: Launch, target: Target, *, debug: bool = False) -> Lowered:
         )
     chip = gpu_target(target)
     backend = make_backend(chip)
-    given = {**launch.options, "debug": debug}
+    given = {**launch.options, "debug": debug, "sanitize_overflow": sanitize_overflow}
     try:
         binder = create_function_from_signature(launch.kernel.signature, launch.kernel.params, backend)
         bound, specialization, extra = binder(**launch.arguments, **given)

@@ -33,6 +33,7 @@ class Poisoned(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.storages: dict[int, torch.UntypedStorage] = {}  # kept alive: an address must not be handed out twice
+        self._dtypes: dict[int, torch.dtype] = {}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -42,7 +43,32 @@ class Poisoned(TorchDispatchMode):
             poison(result)
             storage = result.untyped_storage()
             self.storages[storage.data_ptr()] = storage
+            self._dtypes[storage.data_ptr()] = result.dtype
+        elif func._schema.is_mutable:
+            self._note_writes(func, args, kwargs or {})
         return result
+
+    def _note_writes(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Memory that the host writes whole is initialised, whatever its bits.
+
+        Written in part it is judged by its pattern, which only floats cannot hold by chance.
+        """
+        for position, argument in enumerate(func._schema.arguments):
+            value = args[position] if position < len(args) else kwargs.get(argument.name)
+            if argument.alias_info is None or not argument.alias_info.is_write or not isinstance(value, Tensor):
+                continue
+            storage = value.untyped_storage()
+            dtype = self._dtypes.get(storage.data_ptr())
+            if dtype is not None and (
+                not dtype.is_floating_point or value.numel() * value.element_size() == storage.nbytes()
+            ):
+                del self._dtypes[storage.data_ptr()]
+
+    def fresh(self, address: int) -> Tensor | None:
+        """The storage at an address as a flat tensor of the dtype it was handed out in; None once initialised."""
+        if address not in self._dtypes:
+            return None
+        return torch.empty(0, dtype=self._dtypes[address]).set_(self.storages[address])
 
     def allocated(self, tensor: Tensor) -> bool:
         """Whether a tensor lives in memory that was handed out uninitialised."""

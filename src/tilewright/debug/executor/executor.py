@@ -1,0 +1,112 @@
+"""The checked executor: a handler for captured launches that runs all programs at once, with every check on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
+from triton.runtime.jit import JITFunction
+
+from tilewright.debug.executor import schedule
+from tilewright.debug.executor.arguments import bound_arguments
+from tilewright.debug.executor.faults import Faults, Place
+from tilewright.debug.executor.machine import Machine, Unsupported
+from tilewright.debug.executor.memory import Memory
+from tilewright.debug.executor.ops import HANDLERS, REGION_HANDLERS
+from tilewright.debug.executor.program import Program, compiled
+from tilewright.debug.executor.races import Races
+from tilewright.errors import LauncherFailed, UsageError
+from tilewright.hardware.target import Target
+from tilewright.launch.launch import Launch, python_function
+from tilewright.records import Finding
+from tilewright.spec.poison import Poisoned
+
+GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
+"""CUDA's largest grid (CUDA C++ Programming Guide, technical specifications per compute capability)."""
+
+
+@dataclass
+class Executor:
+    """Executes each launch it is handed, and gathers what is wrong with them.
+
+    Attributes:
+        target: the chip that kernels are lowered for.
+        poisoned: the mode that knows which memory was handed out uninitialised.
+        complete: False once a launch met an operation that is not supported.
+    """
+
+    target: Target
+    poisoned: Poisoned | None = None
+    stdout: Callable[[str], None] = print
+    trace: Any = None
+    memory: Memory = field(init=False)
+    faults: Faults = field(default_factory=Faults)
+    launches: list[Launch] = field(default_factory=list)
+    programs: int = 0
+    complete: bool = True
+
+    def __post_init__(self) -> None:
+        self.memory = Memory(self.poisoned)
+
+    def __call__(self, launch: Launch) -> None:
+        if not isinstance(launch.kernel, JITFunction):
+            raise UsageError(
+                f"{launch.name} was made under TRITON_INTERPRET=1, and the checked executor compiles kernels",
+                "unset TRITON_INTERPRET, or use the interpreter",
+            )
+        self.launches.append(launch)
+        if not self._fits(launch):
+            return
+        self.memory.start_launch(launch.grid)
+        program = compiled(launch, self.target)
+        _refuse_other_devices(launch)
+        try:
+            self._run(launch, program)
+        except Unsupported as limit:
+            self.complete = False
+            self.faults.add(
+                "unsupported", limit.place, limit.words, grid=launch.grid, programs=[], lanes=0, severity="warning"
+            )
+
+    def findings(self) -> list[Finding]:
+        return self.faults.findings()
+
+    def _run(self, launch: Launch, program: Program) -> None:
+        machine = Machine(program.module, launch.grid, self.memory, self.faults, HANDLERS, REGION_HANDLERS, self.stdout)
+        machine.races = Races(launch.programs, program.synchronises)
+        machine.launch_index = len(self.launches) - 1
+        machine.trace = self.trace
+        self.programs += launch.programs
+        # The mode that poisons watches what the host does; our own operations are none of its business.
+        with torch.no_grad(), _disable_current_modes():
+            arguments = bound_arguments(launch, program.module.entry, self.memory)
+            self._find_written(machine, program)
+            schedule.run(machine, program, arguments)
+
+    def _find_written(self, machine: Machine, program: Program) -> None:
+        if program.stored is not None:
+            machine.written = {id(r.storage) for r in self.memory.regions if r.name in program.stored}
+
+    def _fits(self, launch: Launch) -> bool:
+        for axis, (size, limit) in enumerate(zip(launch.grid, GRID_LIMITS, strict=True)):
+            if size > limit:
+                code = python_function(launch.kernel).__code__
+                words = f"the grid of {launch.name} is {launch.grid}: {'xyz'[axis]} goes up to {limit}"
+                place = Place(code.co_filename, code.co_firstlineno)
+                remedy = "put the large axis first: x goes up to 2^31 - 1"
+                self.faults.add("grid-limit", place, words, grid=launch.grid, programs=[], lanes=0, remedy=remedy)
+                return False
+        return launch.programs > 0
+
+
+def _refuse_other_devices(launch: Launch) -> None:
+    for name, tensor in launch.tensors.items():
+        if isinstance(tensor, Tensor) and tensor.device.type != "cpu":
+            raise LauncherFailed(
+                f"launch of {launch.name}: {name} is on {tensor.device}",
+                "debug runs on CPU tensors: create it with device=x.device",
+            )

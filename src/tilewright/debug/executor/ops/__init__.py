@@ -1,0 +1,30 @@
+"""The operations that the checked executor knows, a family a file; adding one is adding to its family's table."""
+
+from tilewright.debug.executor.machine import Handler
+from tilewright.debug.executor.ops import (
+    access,
+    atomic,
+    block,
+    control,
+    dot,
+    floating,
+    host,
+    integer,
+    maths,
+    reduction,
+    shape,
+)
+
+HANDLERS: dict[str, Handler] = {
+    **integer.OPS,
+    **floating.OPS,
+    **maths.OPS,
+    **shape.OPS,
+    **reduction.OPS,
+    **dot.OPS,
+    **access.OPS,
+    **atomic.OPS,
+    **block.OPS,
+    **host.OPS,
+}
+REGION_HANDLERS = control.REGION_OPS

@@ -1,0 +1,216 @@
+"""Atomics: one serial order, that of programs and lanes, which memory ends in and returned values agree with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tilewright.debug.executor import elements
+from tilewright.debug.executor.faults import Origin
+from tilewright.debug.executor.machine import Handler, Machine
+from tilewright.debug.executor.memory import Region
+from tilewright.debug.executor.ops.access import Access, live_lanes, note_written, report_race, shadow_units
+from tilewright.debug.executor.tile import Tile, any_set
+from tilewright.debug.executor.ttir import Op
+
+_TOP = -(1 << 63)
+Update = Callable[[Tensor, Tensor], Tensor]
+
+UPDATES: dict[str, Update] = {
+    "and": torch.bitwise_and,
+    "or": torch.bitwise_or,
+    "xor": torch.bitwise_xor,
+    "add": torch.add,
+    "fadd": torch.add,
+    "max": torch.maximum,
+    "min": torch.minimum,
+    "umax": lambda a, b: torch.maximum(a ^ _TOP, b ^ _TOP) ^ _TOP,
+    "umin": lambda a, b: torch.minimum(a ^ _TOP, b ^ _TOP) ^ _TOP,
+    "exch": lambda a, b: b,
+}
+
+
+def _read_modify_write(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
+    if op.cache is None:
+        op.cache = tuple(part.strip() for part in op.body.split(",")[:2])
+    kind, ordering = op.cache
+    pointer, value = operands[:2]
+    mask = operands[2] if len(operands) > 2 else None
+    live = live_lanes(machine, op, pointer, mask, "write")
+    return update(machine, op, pointer, value, live, UPDATES[kind], kind, ordering)
+
+
+def update(
+    machine: Machine,
+    op: Op,
+    pointer: Tile,
+    value: Tile,
+    live: Tensor | None,
+    function: Update,
+    kind: str,
+    ordering: str,
+) -> Tile:
+    """Applies ``function(memory, value)`` lane by lane; the tile of what memory held before each."""
+    element = pointer.element[4:-1]
+    size = elements.size(element)
+    machine.stamp += 1
+    shape = torch.Size((machine.scope.size, *pointer.shape))
+    old = torch.zeros(shape, dtype=elements.kept_as(element))
+    access = Access(machine, op, pointer, size, "write", live)
+    for region, lanes in access.per_region():
+        inside = access.checked(region, lanes)
+        if region is None or region.low == region.high:
+            continue
+        if value.poison is not None:
+            reached = value.poison != 0 if inside is None else (value.poison != 0) & inside
+            if any_set(reached):
+                machine.report_poison(op, reached, value.poison, f"goes into an atomic on {region.name}")
+        _updated(access, region, inside, value.data.expand(shape), function, kind, ordering, old)
+    return Tile(old, pointer.shape, element)
+
+
+def _updated(
+    access: Access,
+    region: Region,
+    inside: Tensor | None,
+    values: Tensor,
+    function: Update,
+    kind: str,
+    ordering: str,
+    old: Tensor,
+) -> None:
+    machine, storage, size = access.machine, region.storage, access.size
+    element = access.pointer.element[4:-1]
+    index = ((access.pointer.data - storage.address) >> (size.bit_length() - 1)).expand(values.shape)
+    units, programs, flat = shadow_units(machine, storage, index, inside, size)
+    if len(units) == 0:
+        return
+    parts = storage.units_of(size)
+    where = flat if parts == 1 else flat[::parts]
+    mine = values.reshape(-1) if inside is None else values[inside.expand(values.shape)]
+    if kind != "exch":
+        _check_initialised(access, region, units, programs, flat)
+    _synchronise(machine, programs, ordering)
+    conflicts = machine.races.write(storage, units, programs, None, machine.stamp, atomic=True)
+    for name, lanes in (("write-write-race", conflicts.write_write), ("read-write-race", conflicts.read_write)):
+        if lanes is not None and any_set(lanes):
+            report_race(access, region, name, units, programs, lanes, flat)
+    before = _serially(storage.typed(size), where, mine, function, element, kind)
+    if inside is None:
+        old.copy_(before.reshape(old.shape))
+    else:
+        old[inside.expand(old.shape)] = before
+    note_written(machine, access.op, region, units)
+    if machine.trace is not None:
+        machine.trace.access(machine, access.op, region, "atomic", index * size + storage.address, inside)
+
+
+def _serially(memory: Tensor, where: Tensor, values: Tensor, function: Update, element: str, kind: str) -> Tensor:
+    """Updates in the order of lanes; what each found."""
+    order = torch.argsort(where, stable=True)
+    address, mine = where[order], values[order]
+    starts = torch.ones(len(address), dtype=torch.bool)
+    starts[1:] = address[1:] != address[:-1]
+    first = starts.nonzero().flatten()
+    counts = torch.diff(first, append=torch.tensor([len(address)]))
+    found = torch.empty_like(mine)
+    if int(counts.max()) > len(first) and kind in ("fadd", "add") and element != "bf16":
+        for begin, count in zip(first.tolist(), counts.tolist(), strict=True):
+            _accumulate(memory, int(address[begin]), mine[begin : begin + count], found[begin : begin + count], element)
+    else:
+        rank = torch.arange(len(address)) - first.repeat_interleave(counts)
+        for turn in range(int(counts.max())):  # the lanes that come as the turn-th to their address
+            lanes = (rank == turn).nonzero().flatten() if len(first) < len(address) else torch.arange(len(address))
+            spot = address[lanes]
+            current = elements.from_memory(memory.index_select(0, spot), element)
+            found[lanes] = current
+            memory.index_copy_(0, spot, elements.to_memory(_cut(function(current, mine[lanes]), element), element))
+    result = torch.empty_like(found)
+    result[order] = found
+    return result
+
+
+def _accumulate(memory: Tensor, spot: int, values: Tensor, found: Tensor, element: str) -> None:
+    """Many additions to one address: NumPy adds up one after the other, rounding each time."""
+    start = elements.from_memory(memory[spot : spot + 1], element)
+    sums = np.add.accumulate(torch.cat((start, values)).numpy())
+    total = torch.from_numpy(sums)
+    found.copy_(total[:-1])
+    memory[spot] = elements.to_memory(_cut(total[-1:], element), element)[0]
+
+
+def _cut(values: Tensor, element: str) -> Tensor:
+    return elements.wrapped(values, elements.bits(element)) if values.dtype == torch.int64 else values
+
+
+def _check_initialised(access: Access, region: Region, units: Tensor, programs: Tensor, flat: Tensor) -> None:
+    """An atomic that adds to memory nobody has written."""
+    machine, storage = access.machine, region.storage
+    if storage.undefined_units() is None:
+        return
+    assert storage.undefined is not None
+    missing = storage.undefined.index_select(0, units)
+    if any_set(missing):
+        first = int(flat[missing][0]) * access.size + storage.address
+        element = region.coordinates(first)
+        words = f"an atomic reads {region.name}[{', '.join(map(str, element))}], which nobody has written"
+        place = machine.place(access.op)
+        machine.faults.add(
+            "uninitialized-read",
+            place,
+            words,
+            grid=machine.grid,
+            programs=programs[missing].unique().tolist(),
+            lanes=int(missing.sum()),
+            tensor=region.name,
+            element=element,
+            origin=Origin("uninitialized-read", region.name, place),
+        )
+
+
+def _synchronise(machine: Machine, programs: Tensor, ordering: str) -> None:
+    order = machine.races.order
+    if order is None or ordering == "relaxed":
+        return
+    who = programs.unique().long()
+    if ordering in ("acquire", "acq_rel"):
+        order.acquired[who] = machine.stamp
+    if ordering in ("release", "acq_rel"):
+        order.released[who] = machine.stamp
+
+
+def _compare_and_swap(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
+    pointer, expected, value = operands
+    if op.cache is None:
+        op.cache = op.body.split(",")[0].strip()
+    live = live_lanes(machine, op, pointer, None, "write")
+    shape = (machine.scope.size, *pointer.shape)
+    # Lanes carry what they expect beside what they bring.
+    wanted = expected.data.expand(shape).reshape(-1)
+    brought = value.data.expand(shape).reshape(-1)
+    lane = torch.arange(len(wanted)).reshape(shape)
+
+    def swapped(current: Tensor, lanes: Tensor) -> Tensor:
+        return torch.where(current == wanted[lanes], brought[lanes], current)
+
+    carrier = Tile(lane, pointer.shape, "i64", None, _either_poison(expected, value))
+    return _swapped(machine, op, pointer, carrier, live, swapped)
+
+
+def _swapped(machine: Machine, op: Op, pointer: Tile, lane: Tile, live: Tensor | None, function: Update) -> Tile:
+    element = pointer.element[4:-1]
+    if element in elements.FLOATS:
+        raise machine.unsupported(op, "tl.atomic_cas on floats is not supported by the checked executor")
+    return update(machine, op, pointer, lane, live, function, "cas", op.cache)
+
+
+def _either_poison(a: Tile, b: Tile) -> Tensor | None:
+    if a.poison is None:
+        return b.poison
+    return a.poison if b.poison is None else torch.maximum(a.poison, b.poison)
+
+
+OPS: dict[str, Handler] = {"tt.atomic_rmw": _read_modify_write, "tt.atomic_cas": _compare_and_swap}
