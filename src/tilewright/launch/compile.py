@@ -7,6 +7,7 @@ text, runs under limits, and may abort without harm. Results are kept in a cache
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import re
@@ -67,14 +68,60 @@ def without_locations(ttir: str) -> str:
     return _LOCATION.sub("", ttir)
 
 
+@dataclass(frozen=True)
+class Specialised:
+    """A launch as the frontend sees it: types, constants and hints of its arguments, for a Target.
+
+    ``key`` is equal for launches that lower to the same TTIR.
+    """
+
+    launch: Launch
+    backend: Any
+    chip: Any
+    options: Any
+    signature: Any
+    constexprs: Any
+    attributes: Any
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        kernel = self.launch.kernel
+        parts = (self.signature, self.constexprs, self.attributes, self.options, self.chip)
+        return (id(kernel), kernel.cache_key, *map(repr, parts))
+
+    def lower(self) -> Lowered:
+        """Frontend TTIR, before any pass.
+
+        Raises:
+            KernelCompileError: Triton rejects the kernel; the message has the user's line.
+        """
+        try:
+            source = ASTSource(self.launch.kernel, self.signature, self.constexprs, self.attributes)
+            context = ir.context()
+            ir.load_dialects(context)
+            self.backend.load_dialects(context)
+            codegen, modules = self.backend.get_codegen_implementation(self.options), self.backend.get_module_map()
+            with contextlib.redirect_stdout(sys.stderr):  # a module that fails its verification is printed
+                module = source.make_ir(self.chip, self.options, codegen, modules, context)
+        except Exception as error:
+            raise KernelCompileError(_frontend_message(self.launch, error)) from None
+        chip = (self.chip.backend, self.chip.arch, self.chip.warp_size)
+        return Lowered(self.launch.name, str(module), chip, dict(self.launch.options))
+
+
 def lower(launch: Launch, target: Target, *, debug: bool = False, sanitize_overflow: bool = True) -> Lowered:
-    """Frontend TTIR of a caught launch, before any pass.
+    """Frontend TTIR of a caught launch, before any pass; arguments as for :func:`specialise`."""
+    return specialise(launch, target, debug=debug, sanitize_overflow=sanitize_overflow).lower()
+
+
+def specialise(launch: Launch, target: Target, *, debug: bool = False, sanitize_overflow: bool = True) -> Specialised:
+    """What the frontend makes of a launch's arguments.
 
     ``debug`` keeps ``device_assert``; with it the frontend adds asserts that integers do not overflow,
     unless ``sanitize_overflow`` is off.
 
     Raises:
-        KernelCompileError: Triton rejects the kernel; the message has the user's line.
+        KernelCompileError: arguments that Triton has no types for.
     """
     if not isinstance(launch.kernel, JITFunction):
         raise UsageError(
@@ -82,25 +129,22 @@ def lower(launch: Launch, target: Target, *, debug: bool = False, sanitize_overf
             "unset TRITON_INTERPRET before Python imports triton",
         )
     chip = gpu_target(target)
-    backend = make_backend(chip)
     given = {**launch.options, "debug": debug, "sanitize_overflow": sanitize_overflow}
     try:
-        binder = create_function_from_signature(launch.kernel.signature, launch.kernel.params, backend)
+        backend, binder = _binder(launch.kernel, chip)
         bound, specialization, extra = binder(**launch.arguments, **given)
         options, signature, constexprs, attributes = launch.kernel._pack_args(
             backend, given, bound, specialization, extra
         )
-        source = ASTSource(launch.kernel, signature, constexprs, attributes)
-        context = ir.context()
-        ir.load_dialects(context)
-        backend.load_dialects(context)
-        with contextlib.redirect_stdout(sys.stderr):  # a module that fails its verification is printed
-            module = source.make_ir(
-                chip, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
-            )
     except Exception as error:
         raise KernelCompileError(_frontend_message(launch, error)) from None
-    return Lowered(launch.name, str(module), (chip.backend, chip.arch, chip.warp_size), dict(launch.options))
+    return Specialised(launch, backend, chip, options, signature, constexprs, attributes)
+
+
+@functools.lru_cache(maxsize=128)
+def _binder(kernel: JITFunction, chip: Any) -> tuple[Any, Any]:
+    backend = make_backend(chip)
+    return backend, create_function_from_signature(kernel.signature, kernel.params, backend)
 
 
 def _frontend_message(launch: Launch, error: BaseException) -> str:

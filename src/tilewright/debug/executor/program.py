@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.debug.executor.provenance import stored_parameters
 from tilewright.debug.executor.ttir import Module, Op, Region, parse
 from tilewright.hardware.target import Target
-from tilewright.launch.compile import lower
+from tilewright.launch.compile import specialise
 from tilewright.launch.launch import Launch
 
 _KEPT = 256
@@ -33,27 +34,30 @@ class Program:
     waits: bool
 
 
-_programs: OrderedDict[str, Program] = OrderedDict()
+_programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
 
 
 def compiled(launch: Launch, target: Target) -> Program:
-    """The program of a launch.
+    """The program of a launch; launches that specialise alike share it.
 
     Raises:
         KernelCompileError: Triton rejects the kernel.
     """
-    lowered = lower(launch, target, debug=True, sanitize_overflow=False)
-    text = lowered.ttir
-    if text not in _programs:
-        module = parse(text)
-        ops = list(module.ops())
-        widest = max((math.prod(kind.shape) for op in ops for kind in op.result_types), default=1)
-        synchronises = any(op.name.startswith("tt.atomic") for op in ops)
-        _programs[text] = Program(module, widest, stored_parameters(module), synchronises, any(map(_waits, ops)))
+    special = specialise(launch, target, debug=True, sanitize_overflow=False)
+    key = special.key
+    if key not in _programs:
+        _programs[key] = _program(parse(special.lower().ttir))
         while len(_programs) > _KEPT:
             _programs.popitem(last=False)
-    _programs.move_to_end(text)
-    return _programs[text]
+    _programs.move_to_end(key)
+    return _programs[key]
+
+
+def _program(module: Module) -> Program:
+    ops = list(module.ops())
+    widest = max((math.prod(kind.shape) for op in ops for kind in op.result_types), default=1)
+    synchronises = any(op.name.startswith("tt.atomic") for op in ops)
+    return Program(module, widest, stored_parameters(module), synchronises, any(map(_waits, ops)))
 
 
 def _waits(op: Op) -> bool:
