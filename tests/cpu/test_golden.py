@@ -7,8 +7,9 @@ import torch
 
 from tilewright.errors import ReferenceFailed
 from tilewright.spec import dtypes, golden
-from tilewright.spec.golden import compare, expect, fold_tiles, with_roundoff
+from tilewright.spec.golden import compare, expect, with_roundoff
 from tilewright.spec.inputs import Inputs
+from tilewright.spec.tiles import MAX_TILES, fold_tiles
 
 HALVES = [torch.float16, torch.bfloat16]
 FLOATS = [torch.float32, *HALVES]
@@ -568,7 +569,7 @@ def test_a_disagreement_says_where_how_many_and_how_much():
 def test_tiles_are_powers_of_two_and_at_most_32_in_a_row(shape, tile, grid):
     found_tile, found_grid, tiles = fold_tiles(torch.zeros(shape))
     assert (found_tile, found_grid, len(tiles)) == (tile, grid, grid[0] * grid[1])
-    assert max(found_grid) <= golden.MAX_TILES
+    assert max(found_grid) <= MAX_TILES
 
 
 def test_leading_dims_are_folded_by_their_maximum():

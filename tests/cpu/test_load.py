@@ -299,12 +299,31 @@ def test_a_grid_may_be_a_function(write):
         ("torch.randn(3", "(1,)", "--args .* SyntaxError"),
         ("1, 2, 3, 4, 5", "(1,)", "--args gives 5 arguments, double takes x_ptr, y_ptr, n, BLOCK"),
         ("1", "(N,)", r"--grid '\(N,\)': NameError"),
+        ("1, 2, 3", "(1,)", "--args gives no BLOCK, which double needs"),
+        ("1, 2, 3, BLOK=4", "(1,)", "--args gives BLOK, double takes x_ptr, y_ptr, n, BLOCK"),
+        ("1, 2, 3, 4", "2.5", "--grid '2.5' is no grid"),
+        ("1, 2, 3, 4", "(1, 2, 3, 4)", r"--grid '\(1, 2, 3, 4\)' is no grid"),
+        ("1, 2, 3, 4", "(-1,)", r"--grid '\(-1,\)' is no grid"),
     ],
 )
 def test_bad_example_arguments_are_refused(write, arguments, grid, words):
     write("kernels_refused.py", KERNEL)
-    with pytest.raises(UsageError, match=words):
-        load("kernels_refused.py:double", KernelCall(arguments, grid))[0].make_inputs(Case("double", {}))
+    with pytest.raises(UsageError, match=words) as caught:
+        load("kernels_refused.py:double", KernelCall(arguments, grid))
+    assert caught.value.exit_code == 2
+
+
+def test_launch_options_and_what_an_autotuner_gives_are_fine_example_arguments(write):
+    write("kernels_with_options.py", KERNEL)
+    assert load("kernels_with_options.py:double", KernelCall("1, 2, 3, 4, num_warps=2", "(1,)"))
+    assert load("kernels_with_options.py:tuned", KernelCall("1, 2, 3", "(1,)"))
+
+
+@pytest.mark.parametrize("target", ["declared_alone.py", "declared_alone.py:one"])
+def test_example_arguments_of_a_declared_operator_are_refused(write, target):
+    write("declared_alone.py", OPERATORS)
+    with pytest.raises(UsageError, match="is a declared operator: it makes its own arguments"):
+        load(target, KernelCall("1", "(1,)"))
 
 
 def test_a_bare_kernel_without_arguments_is_told_how(write):

@@ -575,3 +575,46 @@ def test_the_source_file_is_the_launchers_also_below_decorators():
 )
 def test_a_suppression_covers_its_kind_and_tensor(suppression, finding, covered):
     assert suppression.covers(finding) is covered
+
+
+def test_dtypes_may_be_torch_s_own():
+    operator = declare(plain, dtypes=(torch.float16, "fp32"))
+    assert operator.dtypes == ("fp16", "fp32")
+    assert declare(plain, dtypes=torch.bfloat16).dtypes == ("bf16",)
+    with pytest.raises(AnnotationError, match="plain: dtypes= holds 16"):
+        declare(plain, dtypes=(16,))
+
+
+def test_a_decorator_without_parentheses_says_what_to_write():
+    with pytest.raises(UsageError, match="@tw.operator over plain says nothing of it; write @tw.operator"):
+        tw.operator(plain)
+
+
+def test_suppressing_what_is_no_kind_is_refused():
+    with pytest.raises(UsageError, match="no finding has that kind; kinds: out-of-bounds-read"):
+        tw.Suppression("nope", "because")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda shape, dtype: torch.zeros(shape), r"values\['x'\] raised TypeError: .*; it is called with one request"),
+        (lambda request: 1 / 0, r"values\['x'\] raised ZeroDivisionError"),
+        (lambda request: 3, r"values\['x'\] made int, not a tensor"),
+    ],
+)
+def test_what_a_function_for_values_raises_is_a_fault_of_the_declaration(make, words):
+    operator = declare(plain, values={"x": make})
+    with pytest.raises(UsageError, match=words):
+        operator.make_inputs(case(operator, M=2, N=3))
+
+
+@pytest.mark.parametrize("option", ["mutates", "grad"])
+@pytest.mark.parametrize("name", [0, "z"])
+def test_names_of_a_launcher_without_annotations_are_checked(option, name):
+    def launcher(x, y):
+        return x
+
+    declaration = {"name": "f", "run": launcher, "inputs": lambda n=3: (n, n), option: (name,)}
+    with pytest.raises(UnknownParameter, match=f"f: {option}= names {name!r}; its parameters: x, y"):
+        tw.Operator(**declaration)

@@ -160,7 +160,9 @@ def judge(
     if len(expected) != len(ran.results):
         ours, golden_names = ", ".join(ran.results), ", ".join(gold.name for gold in expected)
         words = f"the launcher gives {ours or 'nothing'}, the reference {golden_names or 'nothing'}"
-        remedy = "return as many tensors; what mutates= names is compared after the call and need not be returned"
+        remedy = (
+            "what mutates= names is compared after the call, and need not be returned" if operator.mutates else None
+        )
         return [*findings, Finding("mismatch", words, cause="unknown", remedy=remedy)], [], None
     disagreements, worst = [], 0.0
     for actual, gold in zip(ran.results.values(), expected, strict=True):

@@ -7,6 +7,7 @@ kernels work as in any Python.
 
 from __future__ import annotations
 
+import bdb
 import contextlib
 import traceback
 from collections.abc import Callable, Iterator
@@ -60,9 +61,9 @@ class Interpreter:
         try:
             function(**arguments)
         except Exception as error:
-            wild = find_cause(error, WildAccess)
-            if self.debugger is not None and wild is not None:
-                self.debugger.post_mortem(wild, here.program)
+            left = find_cause(error, bdb.BdbQuit) is not None
+            if self.debugger is not None and not left:
+                self.debugger.post_mortem(find_cause(error, WildAccess) or root_cause(error), here.program)
             raise
 
     def _convert(self, launch: Launch) -> dict[str, Any]:

@@ -27,8 +27,7 @@ class Results:
 def of_call(operator: Operator, case: Case, inputs: Inputs, returned: Any, expected: int | None) -> Results:
     """The results of a launcher's call, the backward pass included.
 
-    ``expected`` is the number of golden values: a mutated argument that is also returned is another output only
-    where the reference makes it one.
+    ``expected`` is the number of golden values, None without a reference.
 
     Raises:
         LauncherFailed: it returned no tensors, or nothing that can be differentiated.
@@ -37,9 +36,8 @@ def of_call(operator: Operator, case: Case, inputs: Inputs, returned: Any, expec
     if outputs is None:
         raise LauncherFailed(f"the launcher returned {type(returned).__name__}, not a tensor or a tuple of tensors")
     mutated = {name: inputs.tensors[name] for name in operator.mutates if name in inputs.tensors}
-    own = golden.without_arguments(outputs, tuple(mutated.values()))
-    if expected == len(outputs) + len(mutated) + len(operator.grad):
-        own = outputs
+    beside = None if expected is None else expected - len(mutated) - len(operator.grad)
+    own = golden.own_outputs(outputs, tuple(mutated.values()), beside)
     named = {**dict(zip(golden.output_names(len(own)), own, strict=True)), **mutated}
     if operator.grad:
         leaves = [inputs.tensors[name] for name in operator.grad]

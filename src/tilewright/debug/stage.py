@@ -31,6 +31,8 @@ from tilewright.wording import part
 
 INTERPRETER_ENVIRONMENT = {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
 _SESSION = "tilewright.debug.session:"
+LEAST_PATIENCE = 20.0
+"""Seconds: on a busy machine the first launch of a process alone may take several."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ def _first_of_each(results: Sequence[CaseResult]) -> list[Finding]:
 
 def _patience(options: DebugOptions) -> float:
     """Seconds after which a case is stopped at its line: before the process is, whose end would tell nothing."""
-    return min(0.8 * options.case_seconds, options.budget_seconds or options.case_seconds)
+    return min(0.8 * options.case_seconds, max(options.budget_seconds or options.case_seconds, LEAST_PATIENCE))
 
 
 class Session:

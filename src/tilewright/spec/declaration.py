@@ -1,12 +1,17 @@
-"""Whether a declaration of an operator says what can be: checked when it is made, with a remedy for what cannot."""
+"""Whether a declaration of an operator says what can be, and what its parts mean.
+
+Checked when it is made, with a remedy for what cannot be.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import AnnotationError, UnknownDim, UnknownParameter, UsageError
+import torch
+
+from tilewright.errors import AnnotationError, TilewrightError, UnknownDim, UnknownParameter, UsageError
 from tilewright.spec import dtypes as dtype_names
 from tilewright.spec import values as value_classes
 from tilewright.spec.shapes import Dim
@@ -87,3 +92,54 @@ def _dims_named(declared: Operator) -> Iterator[tuple[str, Sequence[str]]]:
     if declared.flops is not None:
         named = [p for p in inspect.signature(declared.flops).parameters.values() if p.kind is not p.VAR_KEYWORD]
         yield "flops=", [p.name for p in named if p.default is p.empty]
+
+
+# ------------------------------------------------------------------------------- what a declaration's parts mean
+
+
+def made(make: Callable[..., Any], request: value_classes.Request, name: str) -> torch.Tensor:
+    """What a value class makes; whatever it raises is the declaration's fault."""
+    try:
+        made = make(request)
+    except TilewrightError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"values[{name!r}] raised {type(error).__name__}: {error}",
+            "it is called with one request, which has shape, dtype, sizes and generator",
+        ) from error
+    if not isinstance(made, torch.Tensor):
+        raise UsageError(f"values[{name!r}] made {type(made).__name__}, not a tensor")
+    return made
+
+
+def short_dtypes(given: Any) -> tuple[str, ...]:
+    each = (given,) if isinstance(given, (str, torch.dtype)) else tuple(given)
+    return tuple(dtype_names.short(one) if isinstance(one, torch.dtype) else one for one in each)
+
+
+def names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def as_options(given: Any) -> tuple[Any, ...]:
+    if isinstance(given, value_classes.choice):
+        return given.options
+    return tuple(given) if isinstance(given, (list, tuple)) else (given,)
+
+
+def is_size(parameter: inspect.Parameter) -> bool:
+    is_int = isinstance(parameter.default, int) and not isinstance(parameter.default, bool)
+    return is_int and parameter.name != "seed"
+
+
+def call_with_known(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    parameters = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return function(**arguments)
+    missing = [n for n, p in parameters.items() if n not in arguments and p.default is p.empty]
+    if missing:
+        raise UnknownDim(
+            f"flops= takes {', '.join(missing)}, which the case does not have", f"it has {', '.join(arguments)}"
+        )
+    return function(**{name: arguments[name] for name in parameters if name in arguments})

@@ -31,6 +31,7 @@ from tilewright.errors import ReferenceFailed
 from tilewright.records import Disagreement
 from tilewright.spec import dtypes
 from tilewright.spec.inputs import Inputs
+from tilewright.spec.tiles import fold_tiles
 
 FACTOR = 4.0
 """k of the tolerance: kernels may be this many times worse than the worst of what explains an error."""
@@ -44,7 +45,6 @@ SMALLEST_SCALE = 2.0**-4
 SAMPLED_ELEMENTS = 6
 NEGLIGIBLE = 2.0**-30
 """Of the largest scale: where everything cancels (the flat end of a GELU) a right kernel is off by a hair."""
-MAX_TILES = 32
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,14 @@ def without_arguments(results: tuple[Tensor, ...], mutated: tuple[Tensor, ...]) 
         return places[0] == places[1]
 
     return tuple(result for result in results if not any(is_same(result, argument) for argument in mutated))
+
+
+def own_outputs(outputs: tuple[Tensor, ...], mutated: tuple[Tensor, ...], expected: int | None) -> tuple[Tensor, ...]:
+    """A launcher's outputs beside the arguments that it changed, of which ``expected`` are golden.
+
+    A mutated argument that is returned is an output only where the reference makes it one.
+    """
+    return outputs if len(outputs) == expected else without_arguments(outputs, mutated)
 
 
 def accepted_keywords(function: Callable[..., Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -372,27 +380,3 @@ def _disagreement(actual: Tensor, expected: Expected, over: Tensor) -> Disagreem
         tile_grid=grid,
         tiles=tiles,
     )
-
-
-def fold_tiles(over: Tensor) -> tuple[tuple[int, int], tuple[int, int], tuple[float, ...]]:
-    """The worst of each tile over the last two dims, leading dims folded by their maximum.
-
-    Tiles are powers of two on a side, at least 8, and no more than MAX_TILES in a row.
-    """
-    plane = over.reshape(-1, *over.shape[-2:]).amax(0) if over.dim() >= 2 else over.reshape(1, -1)
-    rows, columns = plane.shape
-    tile = (_tile_side(rows), _tile_side(columns))
-    grid = (math.ceil(rows / tile[0]), math.ceil(columns / tile[1]))
-    padded = torch.zeros(grid[0] * tile[0], grid[1] * tile[1], dtype=plane.dtype, device=plane.device)
-    padded[:rows, :columns] = plane
-    folded = padded.reshape(grid[0], tile[0], grid[1], tile[1]).amax((1, 3))
-    return tile, grid, tuple(float(value) for value in folded.reshape(-1))
-
-
-def _tile_side(extent: int) -> int:
-    if extent == 1:
-        return 1
-    side = 8
-    while extent > side * MAX_TILES:
-        side *= 2
-    return side

@@ -5,45 +5,32 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from tilewright.errors import TilewrightError, UnknownDim, UnknownParameter, UsageError
-from tilewright.records import FINDING_KINDS, Case, Config, Finding
+from tilewright.errors import UnknownDim, UnknownParameter, UsageError
+from tilewright.records import Case, Config
 from tilewright.runtime.table import active_table
 from tilewright.spec import dtypes as dtype_names
 from tilewright.spec import signature as signatures
 from tilewright.spec import values as value_classes
-from tilewright.spec.declaration import check_declaration, launcher_parameters
+from tilewright.spec.declaration import (
+    as_options,
+    call_with_known,
+    check_declaration,
+    is_size,
+    launcher_parameters,
+    made,
+    names,
+    short_dtypes,
+)
 from tilewright.spec.inputs import Inputs, generator, lay_out
 from tilewright.spec.shapes import evaluate
 from tilewright.spec.signature import Parameter, Signature
 from tilewright.spec.space import Space
-
-
-@dataclass(frozen=True)
-class Suppression:
-    """A finding the author knows of and accepts, with the reason; ``tensor`` None means on any.
-
-    Raises:
-        UsageError: no finding has such a kind.
-    """
-
-    kind: str
-    reason: str
-    tensor: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.kind not in FINDING_KINDS:
-            raise UsageError(
-                f"Suppression({self.kind!r}): no finding has that kind", f"kinds: {', '.join(FINDING_KINDS)}"
-            )
-
-    def covers(self, finding: Finding) -> bool:
-        return finding.kind == self.kind and self.tensor in (None, finding.tensor, finding.argument)
+from tilewright.spec.suppression import Suppression as Suppression
 
 
 class Operator:
@@ -103,11 +90,11 @@ class Operator:
         self.reference = reference
         self.inputs = inputs
         self.space = space
-        self.dtypes = _dtypes(dtypes)
+        self.dtypes = short_dtypes(dtypes)
         self.where = where
         self.values = dict(values or {})
-        self.mutates = _names(mutates)
-        self.grad = _names(grad)
+        self.mutates = names(mutates)
+        self.grad = names(grad)
         self.baselines = dict(baselines or {})
         self.flops = flops
         self.shapes = {label: dict(sizes) for label, sizes in (shapes or {}).items()}
@@ -160,7 +147,7 @@ class Operator:
         """Names of the sizes a case chooses."""
         if self.signature:
             return self.signature.symbols
-        return tuple(p.name for p in self._input_parameters() if _is_size(p))
+        return tuple(p.name for p in self._input_parameters() if is_size(p))
 
     @property
     def meta_names(self) -> tuple[str, ...]:
@@ -187,7 +174,7 @@ class Operator:
                 found[parameter.name] = self._choices_of(parameter)
         if self.inputs is not None:
             for name, given in self.values.items():
-                found[name] = _as_options(given)
+                found[name] = as_options(given)
         return found
 
     @property
@@ -226,7 +213,7 @@ class Operator:
 
     def flops_of(self, case: Case) -> float | None:
         """Floating-point operations of one call, or None where the declaration does not say."""
-        return None if self.flops is None else float(_call_with_known(self.flops, self.complete(case.arguments)))
+        return None if self.flops is None else float(call_with_known(self.flops, self.complete(case.arguments)))
 
     def result_dtypes(self, case: Case) -> tuple[torch.dtype | None, ...]:
         """Dtypes the annotation promises for the results, None where it promises none."""
@@ -266,7 +253,7 @@ class Operator:
         sizes = self.complete(case.arguments)
         request = value_classes.Request(spec.shape(sizes), dtype, sizes, generator(case.seed, parameter.name))
         is_drawn = drawn or not dtype.is_floating_point
-        tensor = _made(make, request, parameter.name) if is_drawn else torch.empty(request.shape, dtype=dtype)
+        tensor = made(make, request, parameter.name) if is_drawn else torch.empty(request.shape, dtype=dtype)
         if tuple(tensor.shape) != request.shape or tensor.dtype != dtype:
             raise UsageError(
                 f"values[{parameter.name!r}] made {dtype_names.short(tensor.dtype)}{list(tensor.shape)} "
@@ -303,7 +290,7 @@ class Operator:
 
     def _choices_of(self, parameter: Parameter) -> tuple[Any, ...]:
         if parameter.name in self.values:
-            return _as_options(self.values[parameter.name])
+            return as_options(self.values[parameter.name])
         if isinstance(parameter.default, bool):
             return (parameter.default, not parameter.default)
         if parameter.literals:
@@ -393,54 +380,6 @@ def _key_word(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return dtype_names.short(value.dtype) + "[" + ",".join(map(str, value.shape)) + "]"
     return repr(value)
-
-
-def _made(make: Callable[..., Any], request: value_classes.Request, name: str) -> torch.Tensor:
-    """What a value class makes; whatever it raises is the declaration's fault."""
-    try:
-        made = make(request)
-    except TilewrightError:
-        raise
-    except Exception as error:
-        raise UsageError(
-            f"values[{name!r}] raised {type(error).__name__}: {error}",
-            "it is called with one request, which has shape, dtype, sizes and generator",
-        ) from error
-    if not isinstance(made, torch.Tensor):
-        raise UsageError(f"values[{name!r}] made {type(made).__name__}, not a tensor")
-    return made
-
-
-def _dtypes(given: Any) -> tuple[str, ...]:
-    each = (given,) if isinstance(given, (str, torch.dtype)) else tuple(given)
-    return tuple(dtype_names.short(one) if isinstance(one, torch.dtype) else one for one in each)
-
-
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _as_options(given: Any) -> tuple[Any, ...]:
-    if isinstance(given, value_classes.choice):
-        return given.options
-    return tuple(given) if isinstance(given, (list, tuple)) else (given,)
-
-
-def _is_size(parameter: inspect.Parameter) -> bool:
-    is_int = isinstance(parameter.default, int) and not isinstance(parameter.default, bool)
-    return is_int and parameter.name != "seed"
-
-
-def _call_with_known(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    parameters = inspect.signature(function).parameters
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return function(**arguments)
-    missing = [n for n, p in parameters.items() if n not in arguments and p.default is p.empty]
-    if missing:
-        raise UnknownDim(
-            f"flops= takes {', '.join(missing)}, which the case does not have", f"it has {', '.join(arguments)}"
-        )
-    return function(**{name: arguments[name] for name in parameters if name in arguments})
 
 
 def replace(operator: Operator, **changes: Any) -> Operator:

@@ -23,6 +23,8 @@ _NAN_BITS = {
     torch.bfloat16: 0x7FDA,
     torch.float8_e4m3fn: 0x7F,
     torch.float8_e5m2: 0x7F,
+    torch.float8_e4m3fnuz: 0x80,
+    torch.float8_e5m2fnuz: 0x80,
 }
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 

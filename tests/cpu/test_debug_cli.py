@@ -1,0 +1,113 @@
+"""The debug verb as a user meets it: several operators, bare kernels, the debugger on a terminal."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SUBTLE = str(Path(__file__).parent / "kernels" / "subtle.py")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TERM": "xterm", "COLUMNS": "160"}
+
+SEVERAL = """
+import torch
+from faulty import scale, twice
+from jaxtyping import Float
+from torch import Tensor
+import tilewright as tw
+
+@tw.operator(reference=lambda x: x.nope())
+def first(x: Float[Tensor, "N"]) -> Float[Tensor, "N"]:
+    return scale(x)
+
+@tw.operator(reference=twice)
+def second(x: Float[Tensor, "N"]) -> Float[Tensor, "N"]:
+    return scale(x)
+"""
+
+
+def debug(*words, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "tilewright", "debug", *words],
+        cwd=cwd,
+        env={**ENVIRONMENT, "PYTHONPATH": f"{ROOT / 'src'}:{Path(SUBTLE).parent}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_an_operator_whose_reference_fails_does_not_end_the_file(tmp_path):
+    (tmp_path / "several.py").write_text(SEVERAL)
+    ended = debug("several.py", "--case", "N=33", "--no-store", cwd=tmp_path)
+    assert ended.returncode == 2, ended.stderr
+    assert "error: first: the reference raised (N33 fp32): AttributeError" in ended.stderr
+    assert re.search("PASS +second", ended.stdout)
+
+
+def test_a_bare_kernel_is_run_again_with_its_arguments(tmp_path):
+    arguments = ("--args", "torch.randn(65), torch.empty(65), 65, BLOCK=128", "--grid", "(1,)")
+    first = debug(f"{SUBTLE}:copy_kernel", *arguments, cwd=tmp_path)
+    assert first.returncode == 1, first.stderr
+    again = re.search(r"again: (tilewright debug .* --case \w+)", first.stdout).group(1)
+    second = subprocess.run(
+        f"{sys.executable} -m {again}", shell=True, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert second.returncode == 1, second.stderr
+    assert "out-of-bounds-read" in second.stdout
+
+
+def in_terminal(words, keys, cwd):
+    """What a terminal shows of a command, with a line typed at each prompt of pdb, and its exit code."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(cwd)
+        os.execve(sys.executable, [sys.executable, "-m", "tilewright", "debug", *words], ENVIRONMENT)
+    shown, waiting, deadline = b"", list(keys), time.monotonic() + 100
+    while time.monotonic() < deadline:
+        if not select.select([terminal], [], [], 0.2)[0]:
+            continue
+        try:
+            shown += os.read(terminal, 65536)
+        except OSError:  # the other end is closed
+            break
+        if waiting and shown.rstrip().endswith(b"(Pdb)"):
+            time.sleep(0.5)  # a live line would be drawn over it now
+            os.write(terminal, waiting.pop(0).encode() + b"\n")
+    os.close(terminal)
+    return shown.decode(errors="replace"), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_breakpoint_has_the_terminal_for_itself_and_q_ends_the_run(tmp_path):
+    shown, code = in_terminal([f"{SUBTLE}:breaks", "--case", "N=3", "--no-store"], ["p x", "q"], tmp_path)
+    assert code == 130
+    assert "stopped by you, in the debugger" in shown
+    assert "FAIL" not in shown
+    session = shown[shown.index("breaking_kernel()") :]
+    assert "debug breaks" not in session, "the live line is gone"
+    values = re.search(r"array\(\[(.*?)\]", session, re.DOTALL).group(1)
+    assert all(abs(float(value)) < 10 for value in values.split(",")), "bfloat16 shows as numbers"
+
+
+@pytest.mark.parametrize(
+    ("target", "size", "words"),
+    [
+        (
+            "faulty.py:wrong_factor",
+            33,
+            r"\*\*\* program \(\d, 0, 0\) from its first line: it stored output\[\d+\] = .*, golden ",
+        ),
+        ("subtle.py:asserts_device", 33, r"\*\*\* program \(1, 0, 0\): device_assert failed: offsets leave the row"),
+    ],
+)
+def test_pdb_says_what_it_stopped_for(tmp_path, target, size, words):
+    target = str(Path(SUBTLE).parent / target)
+    shown, code = in_terminal([target, "--case", f"N={size}", "--no-store", "--pdb"], ["q"], tmp_path)
+    assert re.search(words, shown)
+    assert code == 1, "what was found is found, however the debugger is left"
