@@ -342,7 +342,7 @@ def test_trials_of_several_targets_are_several_tables(plain):
 
 def test_nothing_fits(plain):
     plain.trials([samples.infeasible_trial()])
-    assert "0 of 1 configuration fit\n" in plain.said()
+    assert "0 of 1 configuration fits\n" in plain.said()
 
 
 def test_comparisons_as_a_table(plain):

@@ -15,7 +15,7 @@ from tilewright.launch.compile import Cache, Compiled, Lowered, compile_many, co
 from tilewright.launch.host import failure
 from tilewright.launch.launch import Launch
 from tilewright.launch.warmup import Needs
-from tilewright.records import Case, Config, Event, Progress, Resources, Trial, Tried
+from tilewright.records import Case, Config, Event, Note, Progress, Resources, Trial, Tried
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.operator import Operator
 from tilewright.tune import prior
@@ -31,6 +31,7 @@ class Candidate:
     trial: Trial
     launches: list[Launch]
     lowered: list[Lowered]
+    work_is_known: bool = True
 
 
 def configurations(operator: Operator, inputs: Inputs, target: Target) -> list[Config]:
@@ -64,17 +65,23 @@ def survey(
     yield from _shared_first(alive, target, cache, workers)
     alive = [c for c in alive if c.trial.status == "compiled"]
     yield from _compile_fully(operator, case, inputs, alive, target, cache, workers)
+    if not all(candidate.work_is_known for candidate in candidates):
+        words = (
+            "how often its dots run depends on data, so the ranking knows bytes only; flops= says how much is computed"
+        )
+        yield Note(f"{operator.name}: {words}")
     trials = [candidate.trial for candidate in candidates]
     for trial in trials:
         yield Tried(trial)
     return sorted(trials, key=_rank)
 
 
-def _rank(trial: Trial) -> tuple[int, float, int]:
-    """Best first; of two with one prediction the one that keeps more in flight."""
+def _rank(trial: Trial) -> tuple[int, float, int, float]:
+    """Best first; of two with one prediction the one that keeps more in flight, then the one with wider programs."""
     order = {"timed": 0, "compiled": 1, "infeasible": 2, "wrong": 3, "failed": 4}
     measured = trial.median_seconds if trial.median_seconds is not None else trial.predicted_seconds
-    return order[trial.status], measured if measured is not None else float("inf"), -(trial.shared or 0)
+    seconds = measured if measured is not None else float("inf")
+    return order[trial.status], seconds, -(trial.shared or 0), trial.waves or 0.0
 
 
 def _catch(operator: Operator, case: Case, inputs: Inputs, config: Config, target: Target, needs: Needs) -> Candidate:
@@ -173,6 +180,8 @@ def _with_resources(
     if placed.blocks_per_unit == 0:
         words = f"{main.registers} registers for each of {main.warps} warps do not fit a unit of {target.name}"
         return replace(trial, status="infeasible", reason=words, occupancy=0.0, limited_by=placed.limited_by)
+    work = prior.work_of(candidate.launches, candidate.lowered, operator.flops_of(case))
+    candidate.work_is_known = work.known
     return replace(
         trial,
         occupancy=placed.fraction,
@@ -183,15 +192,20 @@ def _with_resources(
             candidate.launches,
             candidate.lowered,
             resources,
-            flops=operator.flops_of(case),
-            dtype=case.dtype,
-            bytes=_bytes(inputs),
+            work,
+            bytes=moved_bytes(inputs, candidate.launches),
         ),
     )
 
 
-def _bytes(inputs: Inputs) -> int:
-    return sum(t.numel() * t.element_size() for t in inputs.tensors.values())
+def moved_bytes(inputs: Inputs, launches: Sequence[Launch]) -> int:
+    """The traffic that no configuration can avoid: each tensor that goes in or that a kernel is given, once."""
+    sizes: dict[tuple[int, int], int] = {}
+    for tensor in [*inputs.tensors.values(), *(t for launch in launches for t in launch.tensors.values())]:
+        storage = tensor.untyped_storage()
+        key = (storage.data_ptr(), 0) if storage.data_ptr() else (0, id(tensor))  # meta tensors have no address
+        sizes[key] = max(sizes.get(key, 0), tensor.numel() * tensor.element_size())
+    return sum(sizes.values())
 
 
 def fits(trials: Sequence[Trial]) -> list[Trial]:

@@ -7,14 +7,16 @@ keeps a chip from its floors: a last wave that is not full, too few warps to hid
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tilewright.hardware.occupancy import occupancy, tail_efficiency, waves
 from tilewright.hardware.target import Target
 from tilewright.launch.compile import Lowered
 from tilewright.launch.launch import Launch
 from tilewright.records import Resources
+from tilewright.tune import arithmetic
+from tilewright.tune.ttir import Dot, dots, largest_tile
 
 LAUNCH_SECONDS = 3e-6
 # A program's own latency, paid once a wave: what narrow rows on a large grid are made of. Set by the recorded
@@ -24,12 +26,49 @@ WAVE_SECONDS = 1e-6
 L2_OVER_MEMORY = 2.5
 # a unit needs about this many warps in flight to keep its pipelines busy;
 BUSY_WARPS = 8
+# without dots, which keep data on its way by themselves, this many warps of 32 lanes (twice the time at a quarter of
+# them, as the recorded H200 trials of masked_softmax have it), and this many elements;
+STREAMING_WARPS = 32
+STREAMING_ELEMENTS = 4096
+LANES = 32
+# an iteration of a loop with dots takes this long, shared by the stages of its pipeline (recorded H200 trials of
+# matmul with 16 rows: 1.2 µs where it loads 32 deep, 1.6 µs at 64);
+TRIP_SECONDS = 1.3e-6
 # a tile below 64 rows cannot use Hopper's warp-group instructions, which give about half more;
 SMALL_TILE = 0.6
 # and each this many spilled bytes per thread add the time of the kernel once more.
 SPILL_BYTES = 512
 
-_DOT = re.compile(r"tt\.dot .*?tensor<(\d+)x(\d+)x\w+>\s*\*\s*tensor<(\d+)x(\d+)x(\w+)>")
+# What does the arithmetic where a chip has no unit for a dot's own dtype.
+_INSTEAD = {"fp8": "fp16", "int8": "fp16", "tf32": "fp32", "bf16": "fp16", "fp64": "fp32"}
+
+
+@dataclass(frozen=True)
+class Work:
+    """Floating-point operations of one call: those of each dot, padding included, and others.
+
+    ``known`` is False where how often a dot runs depends on data and the declaration gives no ``flops``: what is
+    predicted then is made of bytes alone.
+    """
+
+    dots: Mapping[Dot, float] = field(default_factory=dict)
+    others: float = 0.0
+    known: bool = True
+
+
+def work_of(launches: Sequence[Launch], lowered: Sequence[Lowered], flops: float | None) -> Work:
+    """The arithmetic of a call: counted in its kernels, where they have dots, else as declared (``flops``)."""
+    written = list(dict.fromkeys(dot for job in lowered for dot in dots(job.ttir)))
+    if not written:
+        return Work(others=flops or 0.0)
+    total: dict[Dot, float] = {}
+    for launch, job in zip(launches, lowered, strict=True):
+        counted = arithmetic.count(job.ttir, launch.arguments, launch.grid)
+        if counted is None:
+            return Work({dot: (flops or 0.0) / len(written) for dot in written}, known=flops is not None)
+        for dot, some in counted.items():
+            total[dot] = total.get(dot, 0.0) + some
+    return Work(total)
 
 
 def predict(
@@ -37,22 +76,27 @@ def predict(
     launches: Sequence[Launch],
     lowered: Sequence[Lowered],
     resources: Sequence[Resources],
+    work: Work,
     *,
-    flops: float | None,
-    dtype: str | None,
     bytes: int,
 ) -> float:
     """Seconds the model gives one call; comparable between configurations of one operator only."""
-    tiles = [tile for job in lowered for tile in _dot_tiles(job.ttir)]
-    floor = max(
-        _arithmetic(target, flops, dtype, tiles), bytes / target.memory_bandwidth, _tile_traffic(target, flops, tiles)
-    )
+    floor = max(_arithmetic(target, work), bytes / target.memory_bandwidth, _tile_traffic(target, work))
     total = 0.0
     programs = sum(launch.programs for launch in launches) or 1
-    for launch, needs in zip(launches, resources, strict=True):
+    for launch, job, needs in zip(launches, lowered, resources, strict=True):
         share = floor * launch.programs / programs
-        total += LAUNCH_SECONDS + share * _stretch(target, launch, needs) + WAVE_SECONDS * _waves(target, launch, needs)
+        filled = _waves(target, launch, needs)
+        busy = max(share * _stretch(target, launch, job, needs), math.ceil(filled) * _loop(launch, job, work))
+        # However little there is to do, one program's latency is waited for: what is quicker ties.
+        total += LAUNCH_SECONDS + max(WAVE_SECONDS * filled + busy, WAVE_SECONDS)
     return total
+
+
+def _loop(launch: Launch, job: Lowered, work: Work) -> float:
+    """Seconds that a program needs for its loop, were it alone: each iteration waits for its loads."""
+    trips = max((work.dots.get(dot, 0.0) / dot.flops / max(launch.programs, 1) for dot in dots(job.ttir)), default=0.0)
+    return trips * TRIP_SECONDS / max(int(launch.options.get("num_stages") or 3), 1)
 
 
 def _waves(target: Target, launch: Launch, needs: Resources) -> float:
@@ -60,40 +104,49 @@ def _waves(target: Target, launch: Launch, needs: Resources) -> float:
     return waves(target, launch.programs, placed.blocks_per_unit) if placed.blocks_per_unit else 0.0
 
 
-def _stretch(target: Target, launch: Launch, needs: Resources) -> float:
+def _stretch(target: Target, launch: Launch, job: Lowered, needs: Resources) -> float:
     placed = occupancy(target, registers=needs.registers or 1, shared=needs.shared, warps=needs.warps)
     if placed.blocks_per_unit == 0 or launch.programs == 0:
         return 1.0
     resident = min(placed.blocks_per_unit, math.ceil(launch.programs / target.compute_units))
-    hidden = min(1.0, resident * needs.warps / BUSY_WARPS)
     spilled = (needs.spill_stores or 0) + (needs.spill_loads or 0)
-    return (1 + spilled / SPILL_BYTES) / (
-        tail_efficiency(target, launch.programs, placed.blocks_per_unit) * math.sqrt(hidden)
-    )
+    hidden = _hidden(job.ttir, resident, needs.warps)
+    return (1 + spilled / SPILL_BYTES) / (_filled(target, launch.programs, placed.blocks_per_unit) * math.sqrt(hidden))
 
 
-def _arithmetic(
-    target: Target, flops: float | None, dtype: str | None, tiles: list[tuple[int, int, int, int]]
-) -> float:
-    if flops is None:
-        return 0.0
-    if not tiles:
-        return flops / target.peak["fp32"]
-    key = {"bf16": "bf16", "fp16": "fp16", "fp8e4m3": "fp8", "fp8e5m2": "fp8", "int8": "int8"}.get(dtype or "", "fp32")
-    rate = target.peak.get(key, target.peak["fp32"])
-    smallest = min(rows for rows, *_ in tiles)
-    return flops / (rate * (SMALL_TILE if smallest < 64 and target.arch == "sm_90" else 1.0))
+def _hidden(ttir: str, resident: int, warps: int) -> float:
+    """How much of the latency the programs resident on a unit hide, 0 to 1."""
+    if dots(ttir):
+        return min(1.0, resident * warps / BUSY_WARPS)
+    elements = largest_tile(ttir)
+    if elements == 0:  # scalars only
+        return min(1.0, resident / STREAMING_WARPS)
+    useful = min(warps, math.ceil(elements / LANES))
+    return min(1.0, resident * useful / STREAMING_WARPS, resident * elements / STREAMING_ELEMENTS)
 
 
-def _tile_traffic(target: Target, flops: float | None, tiles: list[tuple[int, int, int, int]]) -> float:
-    """Bytes that tiles of a matrix product read from L2: each operand once per tile of the other side."""
-    if flops is None or not tiles:
-        return 0.0
-    rows, columns, _, size = max(tiles, key=lambda tile: tile[0] * tile[1])
-    return flops / 2 * (1 / rows + 1 / columns) * size / (target.memory_bandwidth * L2_OVER_MEMORY)
+def _filled(target: Target, programs: int, blocks_per_unit: int) -> float:
+    """The share of the chip that is at work on average: less where units get unequal numbers of programs."""
+    if programs >= target.compute_units * blocks_per_unit:
+        return tail_efficiency(target, programs, blocks_per_unit)
+    return tail_efficiency(target, programs, 1)
 
 
-def _dot_tiles(ttir: str) -> list[tuple[int, int, int, int]]:
-    """(rows, columns, depth, bytes of an operand's element) of each dot."""
-    sizes = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2}
-    return [(int(m), int(n), int(k), sizes.get(kind, 1)) for m, k, _, n, kind in _DOT.findall(ttir)]
+def _arithmetic(target: Target, work: Work) -> float:
+    seconds = work.others / target.peak["fp32"]
+    for dot, flops in work.dots.items():
+        small = SMALL_TILE if dot.rows < 64 and target.arch == "sm_90" else 1.0
+        seconds += dot.products * flops / (_peak(target, dot.peak) * small)
+    return seconds
+
+
+def _peak(target: Target, name: str) -> float:
+    while name not in target.peak:
+        name = _INSTEAD.get(name, "fp32")
+    return target.peak[name]
+
+
+def _tile_traffic(target: Target, work: Work) -> float:
+    """Bytes that the tiles of matrix products read from L2: each operand once per tile of the other side."""
+    moved = sum(flops / 2 * (1 / dot.rows + 1 / dot.columns) * dot.element_bytes for dot, flops in work.dots.items())
+    return moved / (target.memory_bandwidth * L2_OVER_MEMORY)
