@@ -355,6 +355,15 @@ def test_comparisons_as_a_table(plain):
     assert rows[9][0].endswith("noise floor up to 1.2 %")
 
 
+def test_a_clock_that_stood_still_is_one_figure(plain):
+    comparison = samples.comparisons()[0]
+    at = lambda clock: dataclasses.replace(comparison, ours=dataclasses.replace(comparison.ours, clock_mhz=clock))
+    plain.comparisons([at(1965), at(1965)])
+    assert "SM clock while timed: 1965 MHz" in plain.said()
+    plain.comparisons([at(1900), at(1965)])
+    assert "SM clock while timed: 1900 to 1965 MHz" in plain.said()
+
+
 def test_tuned_comparisons_say_their_configuration(plain):
     plain.comparisons(samples.comparisons() + samples.comparisons(Config({"BLOCK_M": 128})))
     assert "attention, default configurations (device time, cold L2)" in plain.said()

@@ -275,6 +275,15 @@ def test_bars_of_trials():
     assert "measured" not in texts(drawn(plots.trial_bars(samples.predicted_trials())))
 
 
+def test_a_bar_off_the_scale_is_cut_and_its_figure_fits():
+    slow = dataclasses.replace(samples.predicted_trials()[0], predicted_seconds=0.186187)
+    root = drawn(plots.trial_bars([*samples.predicted_trials(), slow]))
+    cut, *_ = [e for e in root.iter() if e.text == "… 186,187 µs"]
+    first, *_ = of_class(root, "hollow")[1:]
+    assert float(cut.get("x")) + 8 * len(cut.text) < plots.WIDTH
+    assert float(first.get("width")) > plots.WIDTH / 6, "the others are not flattened"
+
+
 def test_bars_of_many_trials_and_of_none():
     many = drawn(plots.trial_bars(samples.measured_trials() * 20))
     assert "and 56 more" in texts(many)

@@ -112,8 +112,10 @@ def _tile_tip(found: Disagreement, row: int, column: int) -> str:
 # ----------------------------------------------------------------------------------------------- trials
 
 
-OFF_THE_SCALE = 8.0
+OFF_THE_SCALE = 4.0
 """Bars are cut where a time is this many times the shortest."""
+FIGURE_ROOM = 100
+"""Room behind the longest bar for its figure: ``… 1,186,187 µs``."""
 
 
 def trial_bars(trials: Sequence[Trial]) -> str:
@@ -129,7 +131,7 @@ def trial_bars(trials: Sequence[Trial]) -> str:
     times = [s for t in shown for s in (t.predicted_seconds, t.median_seconds) if s is not None]
     # One configuration that spills everything must not flatten the rest: it runs off the scale, and says so.
     longest = min(max(times), OFF_THE_SCALE * min(times)) or 1.0
-    scale = (WIDTH - 2 * PAD - 70) / longest
+    scale = (WIDTH - 2 * PAD - FIGURE_ROOM) / longest
     measured = any(t.median_seconds is not None for t in shown)
     kinds = [("main", "measured")] if measured else []
     kinds += [("hollow", "predicted")] if any(t.predicted_seconds is not None for t in shown) else []
@@ -144,7 +146,7 @@ def trial_bars(trials: Sequence[Trial]) -> str:
             if seconds is not None:
                 figure = f"{words.microseconds(seconds)} µs"
                 width = min(seconds, longest) * scale
-                beyond = " …" if seconds > longest else ""
+                beyond = "… " if seconds > longest else ""
                 body.append(svg.rect(PAD, y, width, 10, kind, f"{label}: {figure}"))
                 body.append(svg.text(PAD + width + 6, y + 9.5, beyond + figure, "soft"))
                 y += 14

@@ -209,7 +209,8 @@ def _comparison_lines(group: Sequence[Comparison]) -> list[str]:
     lines = [f"ratio: the baseline's time over ours, above 1 ours is faster{noise}"]
     clocks = [c.ours.clock_mhz for c in group if c.ours.clock_mhz is not None]
     if clocks:
-        lines.append(f"SM clock while timed: {min(clocks)} to {max(clocks)} MHz")
+        low, high = min(clocks), max(clocks)
+        lines.append(f"SM clock while timed: {low if low == high else f'{low} to {high}'} MHz")
     configs = {c.shape: str(c.config) for c in group if c.config is not None}
     return lines + [words.clean(f"{shape}: {config}") for shape, config in configs.items()]
 

@@ -182,7 +182,7 @@ def environment(env: Environment) -> str:
         f"triton {env.triton}" if env.triton else "no Triton",
         f"ptxas {env.ptxas}" if env.ptxas else None,
         f"python {env.python}",
-        f"tilewright {env.tilewright}",
+        "tilewright from a checkout" if env.tilewright == "not installed" else f"tilewright {env.tilewright}",
         f"commit {env.commit[:10]}" if env.commit else None,
         env.when[:16].replace("T", " "),
     ]
