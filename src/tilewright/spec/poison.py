@@ -13,7 +13,14 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-ALLOCATIONS = frozenset(("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"))
+ALLOCATIONS = frozenset(("empty", "empty_strided", "empty_like", "empty_permuted", "new_empty", "new_empty_strided"))
+LARGE = 1 << 27
+"""Bytes from which on memory is left as it is: filling it would take it from the system."""
+# Operations that write some elements of what they are given, chosen by an index or a mask.
+_IN_PART = frozenset(
+    ("index_put_", "_index_put_impl_", "index_fill_", "index_copy_", "index_add_", "index_reduce_", "put_")
+    + ("scatter_", "scatter_add_", "scatter_reduce_", "masked_fill_", "masked_scatter_")
+)
 
 # Bits of the pattern by element size: quiet NaNs with a payload for floats, 0x5a5a… for integers.
 _NAN_BITS = {
@@ -35,42 +42,75 @@ class Poisoned(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.storages: dict[int, torch.UntypedStorage] = {}  # kept alive: an address must not be handed out twice
-        self._dtypes: dict[int, torch.dtype] = {}
+        self._dtypes: dict[int, torch.dtype] = {}  # of storages that are not known to be initialised as a whole
+        self._written: dict[int, Tensor] = {}  # bool by element: what the host wrote of a storage
+        self._blank: set[int] = set()  # too large to be filled, and untouched by the host
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func._schema.name.removeprefix("aten::") in ALLOCATIONS and isinstance(result, Tensor):
-            poison(result)
-            storage = result.untyped_storage()
-            self.storages[storage.data_ptr()] = storage
-            self._dtypes[storage.data_ptr()] = result.dtype
+        name = func._schema.name.removeprefix("aten::")
+        if name in ALLOCATIONS and isinstance(result, Tensor):
+            self._remember(result)
         elif func._schema.is_mutable:
-            self._note_writes(func, args, kwargs or {})
+            self._note_writes(name in _IN_PART, func, args, kwargs or {})
         return result
 
-    def _note_writes(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Memory that the host writes whole is initialised, whatever its bits.
+    def _remember(self, tensor: Tensor) -> None:
+        if tensor.is_meta or tensor.layout != torch.strided:
+            return
+        storage = tensor.untyped_storage()
+        address = storage.data_ptr()
+        self.storages[address] = storage
+        if storage.nbytes() >= LARGE:
+            self._blank.add(address)
+            return
+        poison(tensor)
+        self._dtypes[address] = tensor.dtype
 
-        Written in part it is judged by its pattern, which only floats cannot hold by chance.
-        """
+    def _note_writes(self, in_part: bool, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         for position, argument in enumerate(func._schema.arguments):
-            value = args[position] if position < len(args) else kwargs.get(argument.name)
-            if argument.alias_info is None or not argument.alias_info.is_write or not isinstance(value, Tensor):
+            if argument.alias_info is None or not argument.alias_info.is_write:
                 continue
-            storage = value.untyped_storage()
-            dtype = self._dtypes.get(storage.data_ptr())
-            if dtype is not None and (
-                not dtype.is_floating_point or value.numel() * value.element_size() == storage.nbytes()
-            ):
-                del self._dtypes[storage.data_ptr()]
+            value = args[position] if position < len(args) else kwargs.get(argument.name)
+            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(tensor, Tensor) and not tensor.is_meta and tensor.layout == torch.strided:
+                    self._note_write(tensor, in_part)
 
-    def fresh(self, address: int) -> Tensor | None:
-        """The storage at an address as a flat tensor of the dtype it was handed out in; None once initialised."""
+    def _note_write(self, tensor: Tensor, in_part: bool) -> None:
+        """The host wrote the elements of a view, or some of them.
+
+        Of some the pattern tells which, and only elements of 8 bits hold it by chance.
+        """
+        address = tensor.untyped_storage().data_ptr()
+        self._blank.discard(address)
+        dtype = self._dtypes.get(address)
+        if dtype is None or (in_part and tensor.element_size() > 1):
+            return
+        own = tensor.element_size()
+        elements = tensor.untyped_storage().nbytes() // own
+        if own != dtype.itemsize or (tensor.numel() >= elements and tensor.is_contiguous()):
+            del self._dtypes[address]  # seen as another type it is taken to be written as a whole
+            self._written.pop(address, None)
+            return
+        written = self._written.setdefault(address, torch.zeros(elements, dtype=torch.bool))
+        written.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).fill_(True)
+
+    def missing(self, address: int) -> Tensor | None:
+        """True by element of a storage where the host wrote nothing, also not through NumPy; None if nowhere.
+
+        What kernels wrote counts as written only as far as it changed the pattern.
+        """
         if address not in self._dtypes:
             return None
-        return torch.empty(0, dtype=self._dtypes[address]).set_(self.storages[address])
+        flat = torch.empty(0, dtype=self._dtypes[address]).set_(self.storages[address])
+        left = untouched(flat)
+        return left & ~self._written[address] if address in self._written else left
+
+    def is_blank(self, address: int) -> bool:
+        """Whether a storage too large for the pattern was handed out uninitialised, and the host wrote nothing."""
+        return address in self._blank
 
     def allocated(self, tensor: Tensor) -> bool:
         """Whether a tensor lives in memory that was handed out uninitialised."""

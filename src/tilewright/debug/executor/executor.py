@@ -78,6 +78,7 @@ class Executor:
     def _run(self, launch: Launch, program: Program) -> None:
         machine = Machine(program.module, launch.grid, self.memory, self.faults, HANDLERS, REGION_HANDLERS, self.stdout)
         machine.races = Races(launch.programs, program.synchronises)
+        machine.observed = program.observed
         machine.launch_index = len(self.launches) - 1
         machine.trace = self.trace
         self.programs += launch.programs

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from tilewright.debug.executor.faults import Faults, Place, users_place
-from tilewright.debug.executor.memory import Memory, Storage
+from tilewright.debug.executor.memory import Memory
 from tilewright.debug.executor.races import Races
+from tilewright.debug.executor.storage import Storage
 from tilewright.debug.executor.tile import Tile, merge
 from tilewright.debug.executor.ttir import Block, Function, Location, Module, Op, Region
 from tilewright.debug.guard import Site
@@ -102,6 +103,7 @@ class Machine:
     trace: Any = None
     races: Races = field(default_factory=lambda: Races(0, synchronises=False))
     written: set[int] | None = None  # ids of storages that the launch may store to; None for any
+    observed: frozenset[int] | None = None  # operations whose results are looked at; None for all
     launch_index: int = 0
     changes: int = 0  # counts stores and atomics that changed memory
     waiting_at: Place | None = None

@@ -1,115 +1,20 @@
-"""The memory that launches see: storages with their shadows, and regions, the views that kernels get.
+"""The memory that launches see: storages, and regions, the views of them that kernels get.
 
-A storage keeps, for each unit of its bytes, which program wrote it last in this launch and whether anybody
-ever wrote it. A region is one tensor parameter: the view alone counts as inside, not the storage below it.
+A region is one tensor parameter: the view alone counts as inside, not the storage below it.
 """
 
 from __future__ import annotations
 
 import gc
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from tilewright.debug.executor.elements import MEMORY
+from tilewright.debug.executor.storage import Storage
 from tilewright.debug.guard import Site
-from tilewright.spec.poison import Poisoned, untouched
-
-_PLANES = ("writer", "reader", "write_stamp", "read_stamp", "adder", "undefined", "sites", "earlier")
-
-
-@dataclass(eq=False)
-class Storage:
-    """Bytes of one allocation. Shadows are by unit: the size of the elements it is accessed as."""
-
-    address: int
-    size: int
-    raw: Tensor  # uint8, all of it
-    fresh: Tensor | None = None  # the tensor as it was handed out uninitialised
-    unit: int = 1
-    writer: Tensor | None = None  # int32 by unit: program of the last store in this launch, -1 where none
-    reader: Tensor | None = None  # int32 by unit: the one program that read it, -1 none, -2 several
-    write_stamp: Tensor | None = None
-    read_stamp: Tensor | None = None
-    adder: Tensor | None = None  # int32 by unit: program of the last atomic, as in writer
-    undefined: Tensor | None = None  # bool by unit: nobody has written it
-    site: int | None = None  # where the stores of this launch stand, if all stand at one place
-    sites: Tensor | None = None  # int16 by unit: the place of each, where there are several
-    earlier: Tensor | None = None  # int64 by unit: place and program of the last store in earlier launches
-    _typed: dict[int, Tensor] = field(default_factory=dict)
-
-    def typed(self, size: int) -> Tensor:
-        """All elements of a size, as :data:`MEMORY` integers."""
-        if size not in self._typed:
-            whole = self.raw[: self.raw.numel() // size * size]
-            self._typed[size] = whole.view(MEMORY[size])
-        return self._typed[size]
-
-    def units_of(self, size: int) -> int:
-        """How many units an access of ``size`` bytes covers; shadows are split finer where it is smaller."""
-        if size < self.unit:
-            self._split(size)
-        return size // self.unit
-
-    def _split(self, size: int) -> None:
-        parts = self.unit // size
-        for name in _PLANES:
-            plane = getattr(self, name)
-            if plane is not None:
-                setattr(self, name, plane.repeat_interleave(parts))
-        self.unit = size
-
-    def plane(self, name: str, dtype: torch.dtype, fill: int) -> Tensor:
-        """A shadow, made when it is first needed."""
-        found: Tensor | None = getattr(self, name)
-        if found is None:
-            found = torch.full((self.size // self.unit + 1,), fill, dtype=dtype)
-            setattr(self, name, found)
-        return found
-
-    def undefined_units(self) -> Tensor | None:
-        """Where nobody has written yet; None where the storage was initialised as a whole."""
-        if self.undefined is None and self.fresh is not None:
-            missing = untouched(self.fresh).reshape(-1)
-            if not missing.any():
-                self.fresh = None
-                return None
-            own = self.fresh.element_size()
-            self.units_of(own)
-            plane = torch.zeros(self.size // self.unit + 1, dtype=torch.bool)
-            start = self.fresh.storage_offset() * own // self.unit
-            spread = missing.repeat_interleave(own // self.unit)
-            plane[start : start + spread.numel()] = spread
-            if self.writer is not None or self.earlier is not None:
-                plane &= self.last_writes() < 0
-            self.undefined = plane
-            self.fresh = None
-        return self.undefined
-
-    def note_site(self, site: int, units: Tensor) -> None:
-        """Remembers the place of stores, so that a wrong element can be traced to its line."""
-        if self.sites is None and self.site in (None, site):
-            self.site = site
-            return
-        sites = self.plane("sites", torch.int16, self.site or 0)
-        sites.index_fill_(0, units, site)
-
-    def last_writes(self) -> Tensor:
-        """int64 by unit: place and program (``place << 32 | program``) of the last store; -1 where none."""
-        count = self.size // self.unit + 1
-        last = torch.full((count,), -1, dtype=torch.int64) if self.earlier is None else self.earlier
-        for plane in (self.adder, self.writer):
-            if plane is not None:
-                place = torch.tensor(self.site or 0) if self.sites is None else self.sites.long()
-                last = torch.where(plane >= 0, (place << 32) + plane, last)
-        return last
-
-    def end_launch(self) -> None:
-        if self.writer is not None or self.adder is not None:
-            self.earlier = self.last_writes()
-        self.writer = self.reader = self.write_stamp = self.read_stamp = self.adder = self.sites = self.site = None
+from tilewright.spec.poison import Poisoned
 
 
 @dataclass(eq=False)
@@ -226,8 +131,7 @@ class Memory:
         if known is not None and known.size == untyped.nbytes():
             return known
         raw = torch.empty(0, dtype=torch.uint8).set_(untyped)
-        fresh = self._poisoned.fresh(address) if self._poisoned is not None else None
-        storage = Storage(address, untyped.nbytes(), raw, fresh, tensor.element_size())
+        storage = Storage(address, untyped.nbytes(), raw, self._poisoned, tensor.element_size())
         self._storages[address] = storage
         return storage
 
@@ -261,7 +165,8 @@ class Memory:
         if storage is None:
             return None
         element = tensor.storage_offset() + sum(i * s for i, s in zip(index, tensor.stride(), strict=True))
-        last = int(storage.last_writes()[element * tensor.element_size() // storage.unit])
+        unit = torch.tensor([element * tensor.element_size() // storage.unit])
+        last = int(storage.last_writes()[storage.shadow(unit)])
         if last < 0:
             return None
         site, program = self.sites[last >> 32], last & 0xFFFF_FFFF
@@ -273,12 +178,7 @@ class Memory:
         storage = self.known(tensor)
         if storage is None:
             return torch.ones(tensor.shape, dtype=torch.bool)
-        own = tensor.element_size()
-        storage.units_of(own)
-        missing = storage.last_writes() < 0
-        parts = own // storage.unit
-        sizes = [stride * parts for stride in tensor.stride()]
-        return missing.as_strided(tensor.shape, sizes, tensor.storage_offset() * parts)
+        return storage.unwritten(tensor)
 
 
 def _span(tensor: Tensor) -> int:

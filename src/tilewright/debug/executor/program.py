@@ -7,8 +7,10 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.debug.executor.provenance import stored_parameters
-from tilewright.debug.executor.ttir import Module, Op, Region, parse
+from tilewright.debug.executor.ops.load import is_volatile
+from tilewright.debug.executor.ops.reduction import callee
+from tilewright.debug.executor.provenance import Flow
+from tilewright.debug.executor.ttir import Function, Module, Op, nested, parse
 from tilewright.hardware.target import Target
 from tilewright.launch.compile import specialise
 from tilewright.launch.launch import Launch
@@ -25,6 +27,7 @@ class Program:
         stored: parameters it may store through; None for any memory.
         synchronises: holds atomics, which order what programs do.
         waits: holds a loop that may wait for another program.
+        observed: operations (by index) whose results are looked at.
     """
 
     module: Module
@@ -32,6 +35,7 @@ class Program:
     stored: frozenset[str] | None
     synchronises: bool
     waits: bool
+    observed: frozenset[int]
 
 
 _programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
@@ -55,21 +59,52 @@ def compiled(launch: Launch, target: Target) -> Program:
 
 def _program(module: Module) -> Program:
     ops = list(module.ops())
+    flow = Flow(module)
     widest = max((math.prod(kind.shape) for op in ops for kind in op.result_types), default=1)
     synchronises = any(op.name.startswith("tt.atomic") for op in ops)
-    return Program(module, widest, stored_parameters(module), synchronises, any(map(_waits, ops)))
+    return Program(module, widest, flow.stored, synchronises, _waits(module, flow), _observed(module))
 
 
-def _waits(op: Op) -> bool:
-    return op.name == "scf.while" and any(_looks_at_others(region) for region in op.regions)
+def _studied(module: Module) -> Program:
+    ops = list(module.ops())
+    flow = Flow(module)
+    widest = max((math.prod(kind.shape) for op in ops for kind in op.result_types), default=1)
+    synchronises = any(op.name.startswith("tt.atomic") for op in ops)
+    return Program(module, widest, flow.stored, synchronises, _waits(module, flow), _observed(module))
 
 
-def _looks_at_others(region: Region) -> bool:
+def _observed(module: Module) -> frozenset[int]:
+    """Operations whose result some other operation takes."""
+    found: set[int] = set()
+    for function in module.functions.values():
+        ops = list(nested(function.region))
+        taken = {name for op in ops for name in op.operands}
+        found.update(op.index for op in ops if not taken.isdisjoint(op.results))
+    return frozenset(found)
+
+
+def _waits(module: Module, flow: Flow) -> bool:
+    """Whether a loop of open length looks at memory that other programs may change meanwhile."""
+    looking: set[str] = set()  # functions that look
+    before = -1
+    while before != len(looking):
+        before = len(looking)
+        for name, function in module.functions.items():
+            if any(_looks(op, function, flow, looking) for op in nested(function.region)):
+                looking.add(name)
     return any(
-        op.name.startswith("tt.atomic")
-        or op.name == "tt.load"
-        or any(map(_looks_at_others, op.regions))
-        or op.name == "tt.call"
-        for block in region.blocks
-        for op in block.ops
+        _looks(op, function, flow, looking)
+        for function in module.functions.values()
+        for loop in nested(function.region)
+        if loop.name == "scf.while"
+        for region in loop.regions
+        for op in nested(region)
     )
+
+
+def _looks(op: Op, function: Function, flow: Flow, looking: set[str]) -> bool:
+    if op.name == "tt.load":
+        return is_volatile(op) or flow.may_be_stored(function, op.operands[0])
+    if op.name == "tt.call":
+        return callee(op) in looking
+    return op.name.startswith("tt.atomic")

@@ -7,7 +7,7 @@ The answer errs on the side of more: whatever a loop carries is taken for any of
 from __future__ import annotations
 
 from tilewright.debug.executor.ops.reduction import callee
-from tilewright.debug.executor.ttir import Function, Module, Op, Region
+from tilewright.debug.executor.ttir import Function, Module, Op, Region, nested
 
 _STORES = (
     "tt.store",
@@ -20,29 +20,16 @@ _STORES = (
 _POINTERS = ("ptr<", "desc<", "block<")
 
 
-def stored_parameters(module: Module) -> frozenset[str] | None:
-    """Parameters of the entry (by the user's names) that stores may go to; None for any memory."""
-    flow = _Flow(module)
-    before = -1
-    while before != flow.size():
-        before = flow.size()
-        for function in module.functions.values():
-            flow.region(function, function.region)
-    names: set[str] = set()
-    for function in module.functions.values():
-        for op in _all(function.region):
-            if op.name in _STORES:
-                sources = flow.of(function, op.operands[0])
-                if not sources or _ANY in sources:
-                    return None
-                names |= sources
-    return frozenset(names)
-
-
 _ANY = "*"
 
 
-class _Flow:
+class Flow:
+    """Where pointers of a module come from.
+
+    Attributes:
+        stored: parameters of the entry (by the user's names) that stores may go to; None for any memory.
+    """
+
     def __init__(self, module: Module) -> None:
         self.module = module
         self._known: dict[tuple[str, str], set[str]] = {}
@@ -50,8 +37,30 @@ class _Flow:
         for name, kind, own in zip(entry.arguments, entry.argument_types, entry.argument_names, strict=True):
             if kind.element.startswith(_POINTERS):
                 self._known[entry.name, name] = {own.partition(".")[0]}
+        before = -1
+        while before != self._size():
+            before = self._size()
+            for function in module.functions.values():
+                self.region(function, function.region)
+        self.stored = self._stored()
 
-    def size(self) -> int:
+    def may_be_stored(self, function: Function, pointer: str) -> bool:
+        """Whether a launch may store where a pointer points."""
+        sources = self.of(function, pointer)
+        return self.stored is None or not sources or _ANY in sources or not sources.isdisjoint(self.stored)
+
+    def _stored(self) -> frozenset[str] | None:
+        names: set[str] = set()
+        for function in self.module.functions.values():
+            for op in nested(function.region):
+                if op.name in _STORES:
+                    sources = self.of(function, op.operands[0])
+                    if not sources or _ANY in sources:
+                        return None
+                    names |= sources
+        return frozenset(names)
+
+    def _size(self) -> int:
         return sum(map(len, self._known.values()))
 
     def of(self, function: Function, name: str) -> set[str]:
@@ -97,13 +106,3 @@ class _Flow:
             return
         for name in op.results:
             self._add(function, name, sources)
-
-
-def _all(region: Region) -> list[Op]:
-    found = []
-    for block in region.blocks:
-        for op in block.ops:
-            found.append(op)
-            for inner in op.regions:
-                found += _all(inner)
-    return found

@@ -17,6 +17,7 @@ from typing import Any
 _VALUE = re.compile(r"%[\w$.\-]+(?:#\d+)?")
 _KEYWORD = re.compile(r"(?<![\w.%])(\w+) = ([\w.\-]+)")
 _RESULTS = re.compile(r"^((?:%[\w$.\-]+(?::\d+)?(?:, )?)+) = ")
+_NAME = re.compile(r"[\w.$\-]*")
 _ARGUMENT = re.compile(r"(%[\w$.\-]+): (.+)$", re.DOTALL)
 _OPENERS, _CLOSERS = "<({[", ">)}]"
 
@@ -97,15 +98,16 @@ class Module:
     def ops(self) -> Iterator[Op]:
         """Every operation, nested ones included."""
         for function in self.functions.values():
-            yield from _nested(function.region)
+            yield from nested(function.region)
 
 
-def _nested(region: Region) -> Iterator[Op]:
+def nested(region: Region) -> Iterator[Op]:
+    """Every operation of a region, those of inner regions included."""
     for block in region.blocks:
         for op in block.ops:
             yield op
             for inner in op.regions:
-                yield from _nested(inner)
+                yield from nested(inner)
 
 
 def parse(text: str) -> Module:
@@ -216,9 +218,11 @@ class _Reader:
         if found is not None:
             results = tuple(_result_names(found.group(1)))
             text = text[found.end() :]
-        name, _, rest = text.partition(" ")
-        if name.startswith('"'):
+        if text.startswith('"'):
             name, _, rest = text[1:].partition('"')
+        else:
+            name = _NAME.match(text).group()  # type: ignore[union-attr]  # any text starts with some name, or none
+            rest = text[len(name) :].lstrip(" ")  # scf.condition(%c) has no blank between
         body, types = _cut_types(rest)
         kinds, result_types = _types(types)
         if name == "arith.constant" and not result_types:

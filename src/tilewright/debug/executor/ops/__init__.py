@@ -2,7 +2,6 @@
 
 from tilewright.debug.executor.machine import Handler
 from tilewright.debug.executor.ops import (
-    access,
     atomic,
     block,
     control,
@@ -10,9 +9,12 @@ from tilewright.debug.executor.ops import (
     floating,
     host,
     integer,
+    load,
     maths,
+    pointer,
     reduction,
     shape,
+    store,
 )
 
 HANDLERS: dict[str, Handler] = {
@@ -22,7 +24,9 @@ HANDLERS: dict[str, Handler] = {
     **shape.OPS,
     **reduction.OPS,
     **dot.OPS,
-    **access.OPS,
+    **pointer.OPS,
+    **load.OPS,
+    **store.OPS,
     **atomic.OPS,
     **block.OPS,
     **host.OPS,

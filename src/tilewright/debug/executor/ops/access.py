@@ -1,55 +1,17 @@
-"""Loads and stores through pointers, with every check on the way."""
+"""What loads, stores and atomics share: where live lanes point, whether that is inside, and what is noted of it."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from tilewright.debug.executor import elements
-from tilewright.debug.executor.faults import Origin
-from tilewright.debug.executor.machine import Handler, Machine
-from tilewright.debug.executor.memory import Region, Storage
-from tilewright.debug.executor.ops.integer import with_wide
-from tilewright.debug.executor.tile import Tile, all_set, any_set, joined_poison, known_bounds
+from tilewright.debug.executor.machine import Machine
+from tilewright.debug.executor.memory import Region
+from tilewright.debug.executor.storage import Storage
+from tilewright.debug.executor.tile import Tile, all_set, any_set, known_bounds
 from tilewright.debug.executor.ttir import Op
-
-
-def _add_pointer(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
-    pointer, offset = operands
-    size = elements.size(pointer.element[4:-1])
-    scaled = Tile(offset.data * size, offset.shape, "i64", None, offset.poison)
-    if offset.bounds is not None:
-        scaled.bounds = (offset.bounds[0] * size, offset.bounds[1] * size)
-    if offset.wide is not None:
-        scaled.wide = offset.wide * size
-    bounds = None
-    if pointer.bounds is not None and scaled.bounds is not None:
-        bounds = (pointer.bounds[0] + scaled.bounds[0], pointer.bounds[1] + scaled.bounds[1])
-    tile = Tile(
-        pointer.data + scaled.data,
-        pointer.shape,
-        pointer.element,
-        bounds,
-        joined_poison(operands),
-        None,
-        pointer.base,
-        math.gcd(pointer.extra or 1, size),
-    )
-    return with_wide(tile, torch.add, pointer, scaled)
-
-
-def _int_to_ptr(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
-    (a,) = operands
-    kind = op.result_types[0]
-    return Tile(a.data, a.shape, kind.element, None, a.poison, None, -1, 1)
-
-
-def _ptr_to_int(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
-    (a,) = operands
-    return Tile(a.data, a.shape, "i64", a.bounds, a.poison, a.wide)
 
 
 @dataclass
@@ -213,99 +175,16 @@ def live_lanes(machine: Machine, op: Op, pointer: Tile, mask: Tile | None, verb:
 _PAST = {"read": "read", "write": "written"}
 
 
-def _load(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
-    pointer = operands[0]
-    mask = operands[1] if len(operands) > 1 else None
-    other = operands[2] if len(operands) > 2 else None
-    live = live_lanes(machine, op, pointer, mask, "read")
-    tile = read(machine, op, pointer, live)
-    if mask is not None and live is not None:
-        masked = mask.data if mask.data.dim() == tile.data.dim() else mask.data.reshape(tile.data.shape)
-        if other is not None:
-            tile.data = torch.where(masked, tile.data, other.data)
-            if other.poison is not None:
-                tile.poison = joined_poison([tile, Tile(other.data, (), "", None, other.poison * ~masked)])
-        else:
-            base = pointer.base
-            name = machine.memory.regions[base].name if isinstance(base, int) and base >= 0 else None
-            number = machine.faults.origins.number(Origin("undefined-lanes", name, machine.place(op)))
-            own = (~masked).to(torch.uint8) * number
-            tile.poison = own if tile.poison is None else torch.maximum(tile.poison, own)
-    return tile
-
-
-def read(machine: Machine, op: Op, pointer: Tile, live: Tensor | None) -> Tile:
-    """Values at addresses; lanes that are not live, or outside, hold 0."""
-    element = pointer.element[4:-1]
-    size = elements.size(element)
-    access = Access(machine, op, pointer, size, "read", live)
-    machine.stamp += 1
-    shape = pointer.data.shape if live is None else torch.broadcast_shapes(pointer.data.shape, live.shape)
-    raw: Tensor | None = None
-    poison: Tensor | None = None
-    parts = access.per_region()
-    for region, lanes in parts:
-        inside = access.checked(region, lanes)
-        if region is None or region.low == region.high:
-            continue
-        values, unset = _gathered(access, region, inside, shape)
-        if len(parts) > 1 and inside is not None:
-            values = values * inside.expand(shape)
-        raw = values if raw is None else raw + values
-        if unset is not None:
-            poison = unset if poison is None else torch.maximum(poison, unset)
-    if raw is None:
-        raw = torch.zeros(shape, dtype=elements.MEMORY[size])
-    tile = Tile(elements.from_memory(raw, element), pointer.shape, element, None, poison)
-    if element.startswith("ptr<"):
-        tile.extra = 1
-    return tile
-
-
-def _gathered(access: Access, region: Region, inside: Tensor | None, shape: torch.Size) -> tuple[Tensor, Tensor | None]:
-    """Raw values, zero where not inside, and the poison of those nobody wrote."""
-    machine, storage, size = access.machine, region.storage, access.size
-    typed = storage.typed(size)
-    index = (access.pointer.data - storage.address) >> (size.bit_length() - 1)
-    if inside is not None:
-        safe = (region.low - storage.address) // size
-        index = torch.where(inside, index, torch.tensor(safe))
-    flat = index.reshape(-1)
-    values = typed.index_select(0, flat).reshape(index.shape)
-    if inside is not None:
-        values = values * inside
-    poison = None
-    undefined = storage.undefined_units()
-    if undefined is not None:
-        units = storage.units_of(size)
-        assert storage.undefined is not None
-        missing = storage.undefined.index_select(0, flat * units).reshape(index.shape)
-        if inside is not None:
-            missing = missing & inside
-        if any_set(missing):
-            number = machine.faults.origins.number(Origin("uninitialized-read", region.name, machine.place(access.op)))
-            poison = missing.to(torch.uint8) * number
-    if machine.tracks_reads(storage):
-        _note_read(access, region, index, inside)
-    if machine.trace is not None:
-        machine.trace.access(machine, access.op, region, "read", index * size + storage.address, inside)
-    return values, poison
-
-
-def _note_read(access: Access, region: Region, index: Tensor, inside: Tensor | None) -> None:
-    machine, storage = access.machine, region.storage
-    units, programs, lanes = shadow_units(machine, storage, index, inside, access.size)
-    if len(units) == 0:
-        return
-    racing = machine.races.read(storage, units, programs, machine.stamp)
-    if racing is not None:
-        report_race(access, region, "read-write-race", units, programs, racing, lanes)
+def element_index(addresses: Tensor, storage: Storage, size: int) -> Tensor:
+    """Addresses as positions among a storage's elements of a size."""
+    index = addresses - storage.address
+    return index.bitwise_right_shift_(size.bit_length() - 1) if size > 1 else index
 
 
 def shadow_units(
     machine: Machine, storage: Storage, index: Tensor, inside: Tensor | None, size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Units touched by live lanes, with their programs and addresses' indices."""
+    """Where shadows of what live lanes touch stand, with their programs and elements' indices."""
     parts = storage.units_of(size)
     programs = machine.scope.programs.to(torch.int32)
     shape = (machine.scope.size, *index.shape[1:])
@@ -319,10 +198,10 @@ def shadow_units(
         lanes = inside.expand(shape)
         flat, owners = wide[lanes], owner[lanes]
     if parts == 1:
-        return flat, owners, flat
+        return storage.shadow(flat), owners, flat
     spread = torch.arange(parts)
     units = (flat[:, None] * parts + spread).reshape(-1)
-    return units, owners.repeat_interleave(parts), flat.repeat_interleave(parts)
+    return storage.shadow(units), owners.repeat_interleave(parts), flat.repeat_interleave(parts)
 
 
 def report_race(
@@ -353,119 +232,6 @@ def report_race(
     )
 
 
-def _store(machine: Machine, op: Op, operands: list[Tile]) -> None:
-    pointer, value = operands[:2]
-    mask = operands[2] if len(operands) > 2 else None
-    live = live_lanes(machine, op, pointer, mask, "write")
-    write(machine, op, pointer, value, live)
-
-
-def write(machine: Machine, op: Op, pointer: Tile, value: Tile, live: Tensor | None) -> None:
-    """Stores live lanes, with all checks."""
-    element = pointer.element[4:-1]
-    size = elements.size(element)
-    machine.stamp += 1
-    access = Access(machine, op, pointer, size, "write", live)
-    for region, lanes in access.per_region():
-        inside = access.checked(region, lanes)
-        if region is None or region.low == region.high:
-            continue
-        if value.poison is not None:
-            reached = value.poison != 0 if inside is None else (value.poison != 0) & inside
-            if any_set(reached):
-                machine.report_poison(op, reached, value.poison, f"is stored to {region.name}")
-        _scattered(access, region, inside, elements.to_memory(value.data, element))
-
-
-def _scattered(access: Access, region: Region, inside: Tensor | None, raw: Tensor) -> None:
-    machine, storage, size = access.machine, region.storage, access.size
-    typed = storage.typed(size)
-    index = (access.pointer.data - storage.address) >> (size.bit_length() - 1)
-    shape = torch.Size((machine.scope.size, *access.pointer.shape))
-    index = index.expand(shape)
-    units, programs, flat = shadow_units(machine, storage, index, inside, size)
-    if len(units) == 0:
-        return
-    parts = storage.units_of(size)
-    values = raw.expand(shape).reshape(-1) if inside is None else raw.expand(shape)[inside.expand(shape)]
-    where = flat if parts == 1 else flat[::parts]
-    before = typed.index_select(0, where) if storage.writer is not None or storage.adder is not None else None
-    typed.scatter_(0, where, values)
-    landed = typed.index_select(0, where)
-    overwritten = landed != values
-    same = None if before is None else before == values
-    conflicts = machine.races.write(storage, units, programs, _spread(same, parts), machine.stamp, atomic=False)
-    owners = programs if parts == 1 else programs[::parts]
-    if any_set(overwritten):
-        _disagreement(access, region, where, owners, overwritten)
-    if conflicts.write_write is not None:
-        _split_by_value(access, region, conflicts.write_write, units, programs, flat, overwritten, parts)
-    if conflicts.redundant is not None and any_set(conflicts.redundant):
-        report_race(access, region, "redundant-write", units, programs, conflicts.redundant, flat)
-    if conflicts.read_write is not None:
-        report_race(access, region, "read-write-race", units, programs, conflicts.read_write, flat)
-    note_written(machine, access.op, region, units)
-    if machine.trace is not None:
-        machine.trace.access(machine, access.op, region, "write", index * size + storage.address, inside)
-
-
-def _split_by_value(
-    access: Access,
-    region: Region,
-    clashing: Tensor,
-    units: Tensor,
-    programs: Tensor,
-    flat: Tensor,
-    overwritten: Tensor,
-    parts: int,
-) -> None:
-    """Programs of one access that meet in an element: a race if their values differ, else redundant."""
-    last = region.storage.writer
-    assert last is not None
-    lost = last.index_select(0, units) != programs
-    changed = _spread(overwritten, parts)
-    assert changed is not None
-    # An element is contested where any of the programs that meet in it had another value than what landed.
-    contested = torch.zeros(1, dtype=torch.bool)
-    if any_set(changed):
-        marks = units[changed].unique()
-        contested = torch.isin(units, marks)
-    earlier = clashing & ~lost  # an earlier access's program wrote here, and something else
-    real = earlier | (lost & contested)
-    if any_set(real):
-        report_race(access, region, "write-write-race", units, programs, real, flat)
-    equal = lost & ~contested
-    if any_set(equal):
-        report_race(access, region, "redundant-write", units, programs, equal, flat)
-
-
-def _spread(plane: Tensor | None, parts: int) -> Tensor | None:
-    return plane if plane is None or parts == 1 else plane.repeat_interleave(parts)
-
-
-def _disagreement(access: Access, region: Region, where: Tensor, owners: Tensor, overwritten: Tensor) -> None:
-    """Lanes of one program that store different values to one address."""
-    machine = access.machine
-    last = torch.zeros(int(where.max()) + 1, dtype=torch.int32)
-    last.scatter_(0, where, owners)
-    own = overwritten & (last.index_select(0, where) == owners)
-    if not any_set(own):
-        return
-    who = owners[own].unique().tolist()
-    first = int(where[own][0]) * access.size + region.storage.address
-    words = f"lanes of one program store different values to {region.name}[{', '.join(map(str, region.coordinates(first)))}]"
-    machine.faults.add(
-        "write-conflict",
-        machine.place(access.op),
-        words,
-        grid=machine.grid,
-        programs=who,
-        lanes=int(own.sum()),
-        tensor=region.name,
-        element=region.coordinates(first),
-    )
-
-
 def note_written(machine: Machine, op: Op, region: Region, units: Tensor) -> None:
     """Remembers for the whole call what was written and from where."""
     storage = region.storage
@@ -473,12 +239,3 @@ def note_written(machine: Machine, op: Op, region: Region, units: Tensor) -> Non
     machine.changes += 1
     if storage.undefined is not None:
         storage.undefined.index_fill_(0, units, False)
-
-
-OPS: dict[str, Handler] = {
-    "tt.addptr": _add_pointer,
-    "tt.int_to_ptr": _int_to_ptr,
-    "tt.ptr_to_int": _ptr_to_int,
-    "tt.load": _load,
-    "tt.store": _store,
-}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,7 +13,15 @@ from tilewright.debug.executor import elements
 from tilewright.debug.executor.faults import Origin
 from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.memory import Region
-from tilewright.debug.executor.ops.access import Access, live_lanes, note_written, report_race, shadow_units
+from tilewright.debug.executor.ops.access import (
+    Access,
+    element_index,
+    live_lanes,
+    note_written,
+    report_race,
+    shadow_units,
+)
+from tilewright.debug.executor.storage import Storage
 from tilewright.debug.executor.tile import Tile, any_set
 from tilewright.debug.executor.ttir import Op
 
@@ -33,27 +42,31 @@ UPDATES: dict[str, Update] = {
 }
 
 
+@dataclass(frozen=True)
+class Rule:
+    """What an atomic does to memory, and what it orders.
+
+    ``wrote``: of what lanes found and brought, which of them stored anything; None for all.
+    """
+
+    kind: str
+    ordering: str
+    function: Update
+    wrote: Callable[[Tensor, Tensor], Tensor] | None = None
+
+
 def _read_modify_write(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
     if op.cache is None:
-        op.cache = tuple(part.strip() for part in op.body.split(",")[:2])
-    kind, ordering = op.cache
+        kind, ordering = (part.strip() for part in op.body.split(",")[:2])
+        op.cache = Rule(kind, ordering, UPDATES[kind])
     pointer, value = operands[:2]
     mask = operands[2] if len(operands) > 2 else None
     live = live_lanes(machine, op, pointer, mask, "write")
-    return update(machine, op, pointer, value, live, UPDATES[kind], kind, ordering)
+    return update(machine, op, pointer, value, live, op.cache)
 
 
-def update(
-    machine: Machine,
-    op: Op,
-    pointer: Tile,
-    value: Tile,
-    live: Tensor | None,
-    function: Update,
-    kind: str,
-    ordering: str,
-) -> Tile:
-    """Applies ``function(memory, value)`` lane by lane; the tile of what memory held before each."""
+def update(machine: Machine, op: Op, pointer: Tile, value: Tile, live: Tensor | None, rule: Rule) -> Tile:
+    """Applies a rule to memory lane by lane; the tile of what memory held before each."""
     element = pointer.element[4:-1]
     size = elements.size(element)
     machine.stamp += 1
@@ -68,47 +81,41 @@ def update(
             reached = value.poison != 0 if inside is None else (value.poison != 0) & inside
             if any_set(reached):
                 machine.report_poison(op, reached, value.poison, f"goes into an atomic on {region.name}")
-        _updated(access, region, inside, value.data.expand(shape), function, kind, ordering, old)
+        _updated(access, region, inside, value.data.expand(shape), rule, old)
     return Tile(old, pointer.shape, element)
 
 
-def _updated(
-    access: Access,
-    region: Region,
-    inside: Tensor | None,
-    values: Tensor,
-    function: Update,
-    kind: str,
-    ordering: str,
-    old: Tensor,
-) -> None:
+def _updated(access: Access, region: Region, inside: Tensor | None, values: Tensor, rule: Rule, old: Tensor) -> None:
     machine, storage, size = access.machine, region.storage, access.size
     element = access.pointer.element[4:-1]
-    index = ((access.pointer.data - storage.address) >> (size.bit_length() - 1)).expand(values.shape)
+    index = element_index(access.pointer.data, storage, size).expand(values.shape)
     units, programs, flat = shadow_units(machine, storage, index, inside, size)
     if len(units) == 0:
         return
     parts = storage.units_of(size)
     where = flat if parts == 1 else flat[::parts]
+    owners = programs if parts == 1 else programs[::parts]
     mine = values.reshape(-1) if inside is None else values[inside.expand(values.shape)]
-    if kind != "exch":
+    if rule.kind != "exch":
         _check_initialised(access, region, units, programs, flat)
-    _synchronise(machine, programs, ordering)
+    before = _serially(storage.typed(size), where, mine, rule, element)
+    wrote: Tensor | bool = True if rule.wrote is None else rule.wrote(before, mine)
+    _synchronise(access, storage, where, owners, rule.ordering, wrote)
     conflicts = machine.races.write(storage, units, programs, None, machine.stamp, atomic=True)
     for name, lanes in (("write-write-race", conflicts.write_write), ("read-write-race", conflicts.read_write)):
         if lanes is not None and any_set(lanes):
             report_race(access, region, name, units, programs, lanes, flat)
-    before = _serially(storage.typed(size), where, mine, function, element, kind)
     if inside is None:
         old.copy_(before.reshape(old.shape))
     else:
         old[inside.expand(old.shape)] = before
-    note_written(machine, access.op, region, units)
+    if wrote is True or (isinstance(wrote, Tensor) and any_set(wrote)):
+        note_written(machine, access.op, region, units)
     if machine.trace is not None:
         machine.trace.access(machine, access.op, region, "atomic", index * size + storage.address, inside)
 
 
-def _serially(memory: Tensor, where: Tensor, values: Tensor, function: Update, element: str, kind: str) -> Tensor:
+def _serially(memory: Tensor, where: Tensor, values: Tensor, rule: Rule, element: str) -> Tensor:
     """Updates in the order of lanes; what each found."""
     order = torch.argsort(where, stable=True)
     address, mine = where[order], values[order]
@@ -116,8 +123,8 @@ def _serially(memory: Tensor, where: Tensor, values: Tensor, function: Update, e
     starts[1:] = address[1:] != address[:-1]
     first = starts.nonzero().flatten()
     counts = torch.diff(first, append=torch.tensor([len(address)]))
-    found = torch.empty_like(mine)
-    if int(counts.max()) > len(first) and kind in ("fadd", "add") and element != "bf16":
+    found = torch.empty(len(mine), dtype=elements.kept_as(element))
+    if int(counts.max()) > len(first) and rule.kind in ("fadd", "add") and element != "bf16":
         for begin, count in zip(first.tolist(), counts.tolist(), strict=True):
             _accumulate(memory, int(address[begin]), mine[begin : begin + count], found[begin : begin + count], element)
     else:
@@ -127,7 +134,7 @@ def _serially(memory: Tensor, where: Tensor, values: Tensor, function: Update, e
             spot = address[lanes]
             current = elements.from_memory(memory.index_select(0, spot), element)
             found[lanes] = current
-            memory.index_copy_(0, spot, elements.to_memory(_cut(function(current, mine[lanes]), element), element))
+            memory.index_copy_(0, spot, elements.to_memory(_cut(rule.function(current, mine[lanes]), element), element))
     result = torch.empty_like(found)
     result[order] = found
     return result
@@ -171,40 +178,40 @@ def _check_initialised(access: Access, region: Region, units: Tensor, programs: 
         )
 
 
-def _synchronise(machine: Machine, programs: Tensor, ordering: str) -> None:
+def _synchronise(
+    access: Access, storage: Storage, where: Tensor, programs: Tensor, ordering: str, wrote: Tensor | bool
+) -> None:
+    """Hands on what the programs know. A swap that failed wrote nothing, so it publishes nothing."""
+    machine = access.machine
     order = machine.races.order
     if order is None or ordering == "relaxed":
         return
-    who = programs.unique().long()
-    if ordering in ("acquire", "acq_rel"):
-        order.acquired[who] = machine.stamp
-    if ordering in ("release", "acq_rel"):
-        order.released[who] = machine.stamp
+    observed = machine.observed is None or access.op.index in machine.observed
+    acquires = ordering in ("acquire", "acq_rel") and observed
+    releases = wrote if ordering in ("release", "acq_rel") else False
+    order.synchronise(id(storage), where, programs, machine.stamp, acquires=acquires, releases=releases)
 
 
 def _compare_and_swap(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
     pointer, expected, value = operands
+    element = pointer.element[4:-1]
     if op.cache is None:
         op.cache = op.body.split(",")[0].strip()
     live = live_lanes(machine, op, pointer, None, "write")
     shape = (machine.scope.size, *pointer.shape)
-    # Lanes carry what they expect beside what they bring.
-    wanted = expected.data.expand(shape).reshape(-1)
+    # Lanes carry what they expect beside what they bring; floats are compared by their bits.
+    wanted = elements.to_memory(expected.data.expand(shape).reshape(-1), element)
     brought = value.data.expand(shape).reshape(-1)
     lane = torch.arange(len(wanted)).reshape(shape)
 
+    def meets(current: Tensor, lanes: Tensor) -> Tensor:
+        return elements.to_memory(current, element) == wanted[lanes]
+
     def swapped(current: Tensor, lanes: Tensor) -> Tensor:
-        return torch.where(current == wanted[lanes], brought[lanes], current)
+        return torch.where(meets(current, lanes), brought[lanes], current)
 
     carrier = Tile(lane, pointer.shape, "i64", None, _either_poison(expected, value))
-    return _swapped(machine, op, pointer, carrier, live, swapped)
-
-
-def _swapped(machine: Machine, op: Op, pointer: Tile, lane: Tile, live: Tensor | None, function: Update) -> Tile:
-    element = pointer.element[4:-1]
-    if element in elements.FLOATS:
-        raise machine.unsupported(op, "tl.atomic_cas on floats is not supported by the checked executor")
-    return update(machine, op, pointer, lane, live, function, "cas", op.cache)
+    return update(machine, op, pointer, carrier, live, Rule("cas", op.cache, swapped, meets))
 
 
 def _either_poison(a: Tile, b: Tile) -> Tensor | None:

@@ -7,9 +7,11 @@ from torch import Tensor
 
 from tilewright.debug.executor import elements
 from tilewright.debug.executor.machine import Handler, Machine
-from tilewright.debug.executor.ops.access import OPS as POINTER_OPS
-from tilewright.debug.executor.ops.access import read, write
-from tilewright.debug.executor.ops.atomic import UPDATES, update
+from tilewright.debug.executor.ops import load as pointer_load
+from tilewright.debug.executor.ops import store as pointer_store
+from tilewright.debug.executor.ops.atomic import UPDATES, Rule, update
+from tilewright.debug.executor.ops.load import read
+from tilewright.debug.executor.ops.store import write
 from tilewright.debug.executor.tile import Block, Tile, all_set, any_set
 from tilewright.debug.executor.ttir import Op, Type, integers, parse_type
 
@@ -115,7 +117,7 @@ def _descriptor_reduce(machine: Machine, op: Op, operands: list[Tile]) -> None:
     kind = "fadd" if kind == "add" and element in elements.FLOATS else kind
     offsets = _offsets(machine, op, tile, operands[1:-1])
     pointer, inside = _box(tile.extra, tile.shape, offsets, element, list(range(len(offsets))))
-    update(machine, op, pointer, _shaped(value, tile.shape), inside, UPDATES[kind], kind, "relaxed")
+    update(machine, op, pointer, _shaped(value, tile.shape), inside, Rule(kind, "relaxed", UPDATES[kind]))
 
 
 def _rows(tile: Tile, rows: Tile, column: Tile, shape: tuple[int, ...]) -> list[Tensor]:
@@ -163,7 +165,7 @@ def _checked_axes(op: Op) -> list[int]:
 def _load(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
     tile = operands[0]
     if not isinstance(tile.extra, Block):
-        loaded: Tile = POINTER_OPS["tt.load"](machine, op, operands)
+        loaded: Tile = pointer_load.OPS["tt.load"](machine, op, operands)
         return loaded
     element = tile.element[6:-1]
     offsets = _offsets(machine, op, tile, tile.extra.offsets)
@@ -175,7 +177,7 @@ def _load(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
 def _store(machine: Machine, op: Op, operands: list[Tile]) -> None:
     tile = operands[0]
     if not isinstance(tile.extra, Block):
-        POINTER_OPS["tt.store"](machine, op, operands)
+        pointer_store.OPS["tt.store"](machine, op, operands)
         return
     offsets = _offsets(machine, op, tile, tile.extra.offsets)
     pointer, inside = _box(tile.extra, tile.shape, offsets, tile.element[6:-1], _checked_axes(op))
