@@ -1,11 +1,14 @@
 """Right kernels, in the techniques of tutorials and libraries: their values are PyTorch's and nothing is found."""
 
+import attention
+import matmuls
 import pytest
 import rows
 import torch
+import waits
 from execution import execute
 
-TECHNIQUES = [*rows.TECHNIQUES]
+TECHNIQUES = [*rows.TECHNIQUES, *matmuls.TECHNIQUES, *attention.TECHNIQUES, *waits.TECHNIQUES]
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES, ids=lambda technique: technique.__name__)

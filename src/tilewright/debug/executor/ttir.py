@@ -227,8 +227,10 @@ class _Reader:
         kinds, result_types = _types(types)
         if name == "arith.constant" and not result_types:
             result_types = (Type((), "i1"),)  # true and false are printed without their type
-        if name in ("tt.addptr", "tt.advance"):
+        if name == "tt.addptr":
             result_types = kinds[:1]
+        elif name in ("tt.make_tensor_ptr", "tt.advance"):
+            result_types = (parse_type(f"!tt.ptr{types}"),)  # printed in short as <tensor<…>>
         elif name == "tt.load":
             result_types = (_loaded(kinds[0]),)
         elif name == "scf.for" or name == "scf.while" or name == "scf.if":

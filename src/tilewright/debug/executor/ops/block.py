@@ -7,11 +7,10 @@ from torch import Tensor
 
 from tilewright.debug.executor import elements
 from tilewright.debug.executor.machine import Handler, Machine
-from tilewright.debug.executor.ops import load as pointer_load
-from tilewright.debug.executor.ops import store as pointer_store
 from tilewright.debug.executor.ops.atomic import UPDATES, Rule, update
-from tilewright.debug.executor.ops.load import read
-from tilewright.debug.executor.ops.store import write
+from tilewright.debug.executor.ops.lanewise import undefined_where
+from tilewright.debug.executor.ops.load import load, read, region_name
+from tilewright.debug.executor.ops.store import store, write
 from tilewright.debug.executor.tile import Block, Tile, all_set, any_set
 from tilewright.debug.executor.ttir import Op, Type, integers, parse_type
 
@@ -165,19 +164,21 @@ def _checked_axes(op: Op) -> list[int]:
 def _load(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
     tile = operands[0]
     if not isinstance(tile.extra, Block):
-        loaded: Tile = pointer_load.OPS["tt.load"](machine, op, operands)
-        return loaded
+        return load(machine, op, operands)
     element = tile.element[6:-1]
     offsets = _offsets(machine, op, tile, tile.extra.offsets)
     pointer, inside = _box(tile.extra, tile.shape, offsets, element, _checked_axes(op))
     padding = float("nan") if op.attributes.get("padding", "1").partition(" ")[0] in ("2", "nan") else 0.0
-    return _read_box(machine, op, pointer, inside, padding)
+    loaded = _read_box(machine, op, pointer, inside, padding)
+    if inside is not None and "padding" not in op.attributes:  # boundary_check alone says nothing of what is outside
+        undefined_where(machine, op, loaded, ~inside, "undefined-lanes", region_name(machine, pointer))
+    return loaded
 
 
 def _store(machine: Machine, op: Op, operands: list[Tile]) -> None:
     tile = operands[0]
     if not isinstance(tile.extra, Block):
-        pointer_store.OPS["tt.store"](machine, op, operands)
+        store(machine, op, operands)
         return
     offsets = _offsets(machine, op, tile, tile.extra.offsets)
     pointer, inside = _box(tile.extra, tile.shape, offsets, tile.element[6:-1], _checked_axes(op))

@@ -33,10 +33,12 @@ def binary(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Machine, O
     return handler
 
 
-def undefined_where(machine: Machine, op: Op, tile: Tile, lanes: Tensor, kind: str) -> Tile:
-    """Marks lanes as without a defined value: a fault only where they have an effect."""
+def undefined_where(
+    machine: Machine, op: Op, tile: Tile, lanes: Tensor, kind: str, tensor: str | None = None
+) -> Tile:
+    """Marks lanes as without a defined value (of a tensor's load): a fault only where they have an effect."""
     if any_set(lanes):
-        number = machine.faults.origins.number(Origin(kind, None, machine.place(op)))
+        number = machine.faults.origins.number(Origin(kind, tensor, machine.place(op)))
         own = lanes.to(torch.uint8) * number
         tile.poison = own if tile.poison is None else torch.maximum(tile.poison, own)
     return tile

@@ -10,30 +10,33 @@ from tilewright.debug.executor.faults import Origin
 from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.memory import Region
 from tilewright.debug.executor.ops.access import Access, element_index, live_lanes, report_race, shadow_units
+from tilewright.debug.executor.ops.lanewise import undefined_where
 from tilewright.debug.executor.storage import Storage
 from tilewright.debug.executor.tile import Tile, any_set, joined_poison
 from tilewright.debug.executor.ttir import Op
 
 
-def _load(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
+def load(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
     pointer = operands[0]
     mask = operands[1] if len(operands) > 1 else None
     other = operands[2] if len(operands) > 2 else None
     live = live_lanes(machine, op, pointer, mask, "read")
     tile = read(machine, op, pointer, live)
-    if mask is not None and live is not None:
-        masked = mask.data if mask.data.dim() == tile.data.dim() else mask.data.reshape(tile.data.shape)
-        if other is not None:
-            tile.data = torch.where(masked, tile.data, other.data)
-            if other.poison is not None:
-                tile.poison = joined_poison([tile, Tile(other.data, (), "", None, other.poison * ~masked)])
-        else:
-            base = pointer.base
-            name = machine.memory.regions[base].name if isinstance(base, int) and base >= 0 else None
-            number = machine.faults.origins.number(Origin("undefined-lanes", name, machine.place(op)))
-            own = (~masked).to(torch.uint8) * number
-            tile.poison = own if tile.poison is None else torch.maximum(tile.poison, own)
+    if mask is None or live is None:
+        return tile
+    masked = mask.data if mask.data.dim() == tile.data.dim() else mask.data.reshape(tile.data.shape)
+    if other is None:
+        return undefined_where(machine, op, tile, ~masked, "undefined-lanes", region_name(machine, pointer))
+    tile.data = torch.where(masked, tile.data, other.data)
+    if other.poison is not None:
+        tile.poison = joined_poison([tile, Tile(other.data, (), "", None, other.poison * ~masked)])
     return tile
+
+
+def region_name(machine: Machine, pointer: Tile) -> str | None:
+    """The parameter that all lanes of a tile of pointers point into."""
+    base = pointer.base
+    return machine.memory.regions[base].name if isinstance(base, int) and base >= 0 else None
 
 
 def read(machine: Machine, op: Op, pointer: Tile, live: Tensor | None) -> Tile:
@@ -128,4 +131,4 @@ def _note_read(access: Access, region: Region, index: Tensor, inside: Tensor | N
         report_race(access, region, "read-write-race", units, programs, racing, lanes)
 
 
-OPS: dict[str, Handler] = {"tt.load": _load}
+OPS: dict[str, Handler] = {"tt.load": load}

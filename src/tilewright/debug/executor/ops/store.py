@@ -20,7 +20,7 @@ from tilewright.debug.executor.tile import Tile, any_set
 from tilewright.debug.executor.ttir import Op
 
 
-def _store(machine: Machine, op: Op, operands: list[Tile]) -> None:
+def store(machine: Machine, op: Op, operands: list[Tile]) -> None:
     pointer, value = operands[:2]
     mask = operands[2] if len(operands) > 2 else None
     live = live_lanes(machine, op, pointer, mask, "write")
@@ -133,4 +133,4 @@ def _disagreement(access: Access, region: Region, where: Tensor, owners: Tensor,
     )
 
 
-OPS: dict[str, Handler] = {"tt.store": _store}
+OPS: dict[str, Handler] = {"tt.store": store}
