@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tilewright.debug.executor import elements
 from tilewright.debug.executor.machine import Handler, Machine
-from tilewright.debug.executor.ops.lanewise import binary, result, unary
+from tilewright.debug.executor.ops import rounding
+from tilewright.debug.executor.ops.lanewise import NO_FLOAT8, binary, result, unary
 from tilewright.debug.executor.tile import Tile, any_set, joined_poison
 from tilewright.debug.executor.ttir import Op
+
+_TOP = -(1 << 63)
 
 
 def _unordered(a: Tensor, b: Tensor) -> Tensor:
@@ -40,6 +44,8 @@ _ORDERED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 def _compare(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
     a, b = operands
+    if a.element in elements.FLOAT8:
+        raise machine.unsupported(op, NO_FLOAT8)
     if op.cache is None:
         op.cache = op.body.partition(",")[0].split()[0]
     return Tile(_ORDERED[op.cache](a.data, b.data), a.shape, "i1", None, joined_poison(operands))
@@ -62,11 +68,18 @@ def convert(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
     if "f8E4M3B11FNUZ" in (a.element, target):
         raise machine.unsupported(op, "fp8e4b15 is not supported by the checked executor")
     values = to_float32(a) if a.element in elements.FLOAT8 else a.data
+    towards_zero = op.attributes.get("rounding") == "rtz"
     if target in elements.FLOAT8:
+        if towards_zero:
+            if target != "f8E5M2":
+                raise machine.unsupported(op, f"no chip rounds to {target} towards zero")
+            # fp8e5 is the upper byte of fp16: cutting the lower one off rounds towards zero.
+            return result(op, ((_cut_short(values, torch.float16).view(torch.int16) >> 8) & 255).byte(), operands)
         return result(op, _to_float8(values, target), operands)
-    data = values.to(elements.FLOATS[target])
-    if op.attributes.get("rounding") == "rtz":
-        data = _towards_zero(values, data)
+    dtype = elements.FLOATS[target]
+    if towards_zero:
+        return result(op, _cut_short(values, dtype), operands)
+    data = rounding.narrowed(values, dtype) if values.dtype == torch.float64 else values.to(dtype)
     return result(op, data, operands)
 
 
@@ -75,16 +88,21 @@ def _to_float8(values: Tensor, target: str) -> Tensor:
     dtype = elements.FLOAT8[target]
     assert dtype is not None
     largest = torch.finfo(dtype).max
-    return values.to(torch.float32).clamp(-largest, largest).to(dtype).view(torch.uint8)
+    single = rounding.single_to_odd(values) if values.dtype == torch.float64 else values.to(torch.float32)
+    return single.clamp(-largest, largest).to(dtype).view(torch.uint8)
 
 
-def _towards_zero(exact: Tensor, rounded: Tensor) -> Tensor:
+def _cut_short(exact: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rounded towards zero: the nearest value, or its neighbour where that is too large."""
+    rounded = exact.to(dtype)
     over = rounded.to(exact.dtype).abs() > exact.abs()
     bits = rounded.view(elements.MEMORY[rounded.element_size()])
-    return torch.where(over, bits - 1, bits).view(rounded.dtype)
+    return torch.where(over, bits - 1, bits).view(dtype)
 
 
 def _from_integer(unsigned: bool) -> Handler:
+    """Rounded once, as the hardware's conversions are."""
+
     def handler(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
         (a,) = operands
         values = a.data
@@ -93,34 +111,58 @@ def _from_integer(unsigned: bool) -> Handler:
             values = values.long() if unsigned else -values.long()
         elif unsigned:
             values = elements.unsigned(values, width)
-        target = elements.FLOATS[op.result_types[0].element]
-        if unsigned and width == 64 and any_set(values < 0):
-            large = values.to(torch.float64) + (values < 0) * 2.0**64
-            return result(op, large.to(target), operands)
-        if target in (torch.float16, torch.bfloat16):
-            values = values.to(torch.float32)
-        return result(op, values.to(target), operands)
+        element = op.result_types[0].element
+        if element in elements.FLOAT8:
+            raise machine.unsupported(op, NO_FLOAT8)
+        target = elements.FLOATS[element]
+        if target == torch.float64 and unsigned and width == 64:
+            return result(op, torch.from_numpy(values.numpy().astype(np.uint64).astype(np.float64)), operands)
+        if target == torch.float64 or (target == torch.float32 and not (unsigned and width == 64)):
+            return result(op, values.to(target), operands)
+        exact = rounding.exact_or_odd(values, unsigned=unsigned) if width == 64 else values.double()
+        return result(op, rounding.narrowed(exact, target), operands)
 
     return handler
 
 
 def _to_integer(unsigned: bool) -> Handler:
-    """Towards zero; what does not fit saturates and NaN is 0, as the hardware has it."""
+    """Towards zero; what does not fit saturates.
+
+    8-bit integers are cut from what saturates in 16: PTX has no conversion to fewer. NaN gives 0, or the
+    lone top bit where one side has 64 bits (PTX ISA, ``cvt``).
+    """
 
     def handler(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
         (a,) = operands
-        width = elements.bits(op.result_types[0].element)
-        values = a.data.to(torch.float64).trunc().nan_to_num(nan=0.0, posinf=2.0**65, neginf=-(2.0**65))
+        if a.element in elements.FLOAT8:
+            raise machine.unsupported(op, NO_FLOAT8)
+        final = elements.bits(op.result_types[0].element)
+        width = max(final, 16)
+        values = a.data.to(torch.float64).trunc()
         low, high = (0, (1 << width) - 1) if unsigned else elements.integer_range(width)
-        small = values.clamp(max(low, -(2.0**62)), min(high, 2.0**62)).to(torch.int64)
-        if width == 64:
-            exact = torch.where(values.abs() < 2.0**62, small, values.clamp(-(2.0**63), 2.0**63 - 1024).to(torch.int64))
-            data = torch.where(values >= 2.0**63, torch.tensor(high if not unsigned else -1), exact)
+        if width < 64:
+            data = values.nan_to_num(nan=0.0).clamp(low, high).to(torch.int64)
         else:
-            data = elements.wrapped(small, width)
-        return result(op, data, operands)
+            data = _to_wide_integer(values, unsigned)
+        if width == 64 or a.element == "f64":
+            nan = values.isnan()
+            if any_set(nan):
+                data = data.masked_fill(nan, elements.integer_range(width)[0])
+        return result(op, elements.wrapped(data, final), operands)
 
     return handler
+
+
+def _to_wide_integer(values: Tensor, unsigned: bool) -> Tensor:
+    """Whole doubles to 64 bits, saturated; NaN to anything."""
+    limit = 2.0**63
+    inside = (values >= (0.0 if unsigned else -limit)) & (values < limit)
+    data = torch.where(inside, values, 0.0).to(torch.int64)
+    if unsigned:
+        upper = (values >= limit) & (values < 2 * limit)
+        data = torch.where(upper, torch.where(upper, values - limit, 0.0).to(torch.int64) ^ _TOP, data)
+        return data.masked_fill(values >= 2 * limit, -1)
+    return data.masked_fill(values >= limit, ~_TOP).masked_fill(values < -limit, _TOP)
 
 
 def bitcast(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
@@ -138,8 +180,39 @@ def bitcast(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
 def _clamp(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
     x, low, high = (tile.data for tile in operands)
     if op.attributes.get("propagateNan") == "all":
-        return result(op, torch.minimum(torch.maximum(x, low), high), operands)
-    return result(op, torch.fmin(torch.fmax(x, low), high), operands)
+        return result(op, minimum(maximum(x, low), high), operands)
+    return result(op, least(greatest(x, low), high), operands)
+
+
+def _zeros_ordered(
+    function: Callable[[Tensor, Tensor], Tensor], joined: Callable[[Tensor, Tensor], Tensor]
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """An extreme with 0 above -0, as the hardware has it: equal values differ in no other bit than the sign."""
+
+    def extreme(a: Tensor, b: Tensor) -> Tensor:
+        found = function(a, b)
+        if any_set(found == 0):
+            kind = elements.MEMORY[found.element_size()]
+            bits = joined(a.view(kind), b.view(kind)).view(found.dtype)
+            found = torch.where(a == b, bits, found)
+        return found
+
+    return extreme
+
+
+maximum = _zeros_ordered(torch.maximum, torch.bitwise_and)
+minimum = _zeros_ordered(torch.minimum, torch.bitwise_or)
+greatest = _zeros_ordered(torch.fmax, torch.bitwise_and)
+"""The greater; the number where the other is NaN."""
+least = _zeros_ordered(torch.fmin, torch.bitwise_or)
+
+
+def remainder(a: Tensor, b: Tensor) -> Tensor:
+    """What PTX has for ``%``: the quotient is rounded before it is cut, so this is not always C's ``fmod``."""
+    if a.dtype in (torch.float16, torch.bfloat16):
+        return remainder(a.float(), b.float()).to(a.dtype)
+    found = rounding.fused(-(a / b).trunc(), b, a)
+    return torch.where(b.isinf(), a, found)
 
 
 def _divide(a: Tensor, b: Tensor) -> Tensor:
@@ -155,12 +228,12 @@ OPS: dict[str, Handler] = {
     "arith.subf": binary(torch.sub),
     "arith.mulf": binary(torch.mul),
     "arith.divf": binary(_divide),
-    "arith.remf": binary(torch.fmod),
+    "arith.remf": binary(remainder),
     "arith.negf": unary(torch.neg),
-    "arith.maximumf": binary(torch.maximum),
-    "arith.minimumf": binary(torch.minimum),
-    "arith.maxnumf": binary(torch.fmax),
-    "arith.minnumf": binary(torch.fmin),
+    "arith.maximumf": binary(maximum),
+    "arith.minimumf": binary(minimum),
+    "arith.maxnumf": binary(greatest),
+    "arith.minnumf": binary(least),
     "arith.cmpf": _compare,
     "arith.truncf": convert,
     "arith.extf": convert,
@@ -173,6 +246,6 @@ OPS: dict[str, Handler] = {
     "tt.bitcast": bitcast,
     "tt.clampf": _clamp,
     "tt.precise_divf": binary(_divide),
-    "tt.precise_sqrt": unary(torch.sqrt),
+    "tt.precise_sqrt": unary(rounding.square_root),
     "math.powf": binary(_power),
 }

@@ -63,7 +63,9 @@ def _division(function: Callable[[Tensor, Tensor], Tensor], signed: bool) -> Han
         width = elements.bits(a.element)
         zero = b.data == 0
         divisor = b.data + zero.to(b.data.dtype) if b.bounds is None or b.bounds[0] <= 0 <= b.bounds[1] else b.data
-        if signed:
+        if signed and width == 64:
+            data = _signed64(function, a.data, divisor)
+        elif signed:
             data = function(a.data, divisor)
         elif width == 64:
             data = _unsigned64(function, a.data, divisor)
@@ -82,6 +84,15 @@ def _quotient_bounds(op: Op, a: Tile, b: Tile) -> Bounds | None:
     if op.name.startswith("arith.rem"):
         return (0, min(a.bounds[1], b.bounds[1] - 1))
     return (a.bounds[0] // b.bounds[1], a.bounds[1] // b.bounds[0])
+
+
+def _signed64(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
+    """The least number by -1 wraps here; the processor would trap."""
+    negated = b == -1
+    if not any_set(negated):
+        return function(a, b)
+    data = function(a, b.masked_fill(negated, 1))
+    return torch.where(negated, -data, data)
 
 
 def _unsigned64(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
@@ -188,6 +199,8 @@ def _as_bool(op: Op, data: Tensor, operands: list[Tile]) -> Tile:
 def _extreme(function: Callable[[Tensor, Tensor], Tensor], unsigned: bool, pick: Callable[[int, int], int]) -> Handler:
     def handler(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
         a, b = operands
+        if a.data.dtype == torch.bool:
+            return result(op, function(a.data, b.data) if unsigned else ~function(~a.data, ~b.data), operands)
         if unsigned:
             return result(op, function(a.data ^ _TOP, b.data ^ _TOP) ^ _TOP, operands)
         bounds = None
@@ -228,25 +241,32 @@ def _truncated(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
     return result(op, elements.wrapped(a.data.long(), width), operands)
 
 
-def _high_product(signed: bool) -> Handler:
+def high_product(a: Tensor, b: Tensor, width: int, *, signed: bool) -> Tensor:
     """The upper half of a product of twice the width."""
+    if width <= 32:
+        x, y = (a, b) if signed else (elements.unsigned(a, width), elements.unsigned(b, width))
+        return elements.wrapped((x * y) >> width, width)
+    high = _unsigned_high64(a, b)
+    if signed:  # each negative side was read as 2**64 too much
+        high = high - torch.where(a < 0, b, 0) - torch.where(b < 0, a, 0)
+    return high
 
+
+def _high_product(signed: bool) -> Handler:
     def handler(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
         a, b = operands
-        width = elements.bits(a.element)
-        if width <= 32:
-            x, y = a.data, b.data
-            if not signed:
-                x, y = elements.unsigned(x, width), elements.unsigned(y, width)
-            return result(op, elements.wrapped((x * y) >> width, width), operands)
-        left, right = np.broadcast_arrays(a.data.numpy().astype(object), b.data.numpy().astype(object))
-        if not signed:
-            left, right = left % (1 << 64), right % (1 << 64)
-        high = ((left * right) // (1 << 64)) % (1 << 64)
-        data = torch.from_numpy(np.asarray(high, dtype=object).astype(np.uint64).astype(np.int64))
-        return result(op, data, operands)
+        return result(op, high_product(a.data, b.data, elements.bits(a.element), signed=signed), operands)
 
     return handler
+
+
+def _unsigned_high64(a: Tensor, b: Tensor) -> Tensor:
+    """Upper 64 bits of the product of two unsigned numbers, from products of their halves."""
+    low = (1 << 32) - 1
+    a_low, a_high, b_low, b_high = a & low, (a >> 32) & low, b & low, (b >> 32) & low
+    cross = a_high * b_low + (((a_low * b_low) >> 32) & low)
+    other = a_low * b_high + (cross & low)
+    return a_high * b_high + ((cross >> 32) & low) + ((other >> 32) & low)
 
 
 def _absolute(machine: Machine, op: Op, operands: list[Tile]) -> Tile:

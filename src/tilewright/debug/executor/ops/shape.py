@@ -162,12 +162,11 @@ def _gather(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
 def _histogram(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
     values = operands[0].full()
     bins = op.result_types[0].shape[0]
-    size = values.data.shape[0]
-    live = (
-        operands[1].data.expand(size, *values.shape)
-        if len(operands) > 1
-        else torch.ones_like(values.data, dtype=torch.bool)
-    )
+    size = max(tile.data.shape[0] for tile in operands)
+    if len(operands) > 1:
+        live = operands[1].data.expand(size, *values.shape)
+    else:
+        live = torch.ones_like(values.data, dtype=torch.bool)
     inside = (values.data >= 0) & (values.data < bins) & live
     rows = torch.arange(size)[:, None] * bins
     flat = (rows + values.data.clamp(0, bins - 1))[inside]
