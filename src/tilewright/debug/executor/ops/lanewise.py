@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from tilewright.debug.executor import elements
 from tilewright.debug.executor.faults import Origin
 from tilewright.debug.executor.machine import Machine
 from tilewright.debug.executor.tile import Bounds, Tile, any_set, joined_poison
 from tilewright.debug.executor.ttir import Op
+
+NO_FLOAT8 = "fp8 is for memory and tl.dot: the compiler has no arithmetic on it; convert to a wider type first"
 
 
 def result(op: Op, data: Tensor, operands: Sequence[Tile], bounds: Bounds | None = None) -> Tile:
@@ -21,6 +24,8 @@ def result(op: Op, data: Tensor, operands: Sequence[Tile], bounds: Bounds | None
 
 def unary(function: Callable[[Tensor], Tensor]) -> Callable[[Machine, Op, list[Tile]], Tile]:
     def handler(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
+        if operands[0].element in elements.FLOAT8:
+            raise machine.unsupported(op, NO_FLOAT8)
         return result(op, function(operands[0].data), operands)
 
     return handler
@@ -28,6 +33,8 @@ def unary(function: Callable[[Tensor], Tensor]) -> Callable[[Machine, Op, list[T
 
 def binary(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Machine, Op, list[Tile]], Tile]:
     def handler(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
+        if operands[0].element in elements.FLOAT8:
+            raise machine.unsupported(op, NO_FLOAT8)
         return result(op, function(operands[0].data, operands[1].data), operands)
 
     return handler
