@@ -56,6 +56,16 @@ def test_a_reduction_over_all_axes_is_of_numbers(session):
     check(session, "total", N=33)
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_a_combine_function_rounds_no_more_often_than_on_hardware(session, dtype):
+    check(session, "reduced", M=16, N=1000, dtype=dtype)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_combine_function_may_carry_indices(session, keep):
+    check(session, "largest_and_where", N=33, keep=keep)
+
+
 def test_atomic_additions_of_bfloat16_are_of_numbers_lane_by_lane(session):
     check(session, "added", N=65)
     check(session, "histogram", N=65)

@@ -3,7 +3,7 @@
 import torch
 import triton
 import triton.language as tl
-from jaxtyping import Float
+from jaxtyping import Float, Int32
 from torch import Tensor
 
 import tilewright as tw
@@ -78,8 +78,15 @@ def where_largest(x: Float[Tensor, "M N"]) -> Float[Tensor, "M"]:
     return rows(x, "argmax")
 
 
-# Each step of a combine function rounds to bfloat16, as on a GPU: whole numbers, which no rounding moves.
-@tw.operator(reference=lambda x: x.sum(-1), dtypes="bf16", values={"x": tw.values.integers(-3, 4)})
+def in_pairs(x):
+    """A sum as hardware makes it of a combine function: neighbours in pairs, each step rounded."""
+    x = torch.nn.functional.pad(x, (0, triton.next_power_of_2(x.shape[1]) - x.shape[1]))
+    while x.shape[1] > 1:
+        x = x[:, 0::2] + x[:, 1::2]
+    return x[:, 0]
+
+
+@tw.operator(reference=in_pairs, dtypes=("bf16", "fp16"))
 def reduced(x: Float[Tensor, "M N"]) -> Float[Tensor, "M"]:
     return rows(x, "reduce")
 
@@ -106,6 +113,38 @@ def total(x: Float[Tensor, "N"]) -> Float[Tensor, "1"]:
     y = torch.empty(1, dtype=x.dtype)
     total_kernel[(1,)](x.contiguous(), y, x.numel(), BLOCK=triton.next_power_of_2(x.numel()))
     return y
+
+
+@triton.jit
+def first_largest(a, i, b, j):
+    takes = (a > b) | ((a == b) & (i < j))
+    return tl.where(takes, a, b), tl.where(takes, i, j)
+
+
+@triton.jit
+def both_kernel(x_ptr, y_ptr, i_ptr, N, KEEP: tl.constexpr, BLOCK: tl.constexpr):
+    rows, columns = tl.arange(0, 4), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + rows[:, None] * N + columns[None, :], mask=columns[None, :] < N, other=-float("inf"))
+    index = tl.broadcast_to(columns[None, :], x.shape)
+    value, place = tl.reduce((x, index), 1, first_largest, keep_dims=KEEP)
+    if KEEP:
+        tl.store(y_ptr + rows[:, None], value)
+        tl.store(i_ptr + rows[:, None], place)
+    else:
+        tl.store(y_ptr + rows, value)
+        tl.store(i_ptr + rows, place)
+
+
+def largest_of(x):
+    value, place = x.max(1)
+    return value, place.to(torch.int32)
+
+
+@tw.operator(reference=largest_of, dtypes="bf16")
+def largest_and_where(x: Float[Tensor, "4 N"], *, keep: bool = False) -> tuple[Float[Tensor, "4"], Int32[Tensor, "4"]]:
+    y, i = torch.empty(4, dtype=x.dtype), torch.empty(4, dtype=torch.int32)
+    both_kernel[(1,)](x.contiguous(), y, i, x.shape[1], KEEP=keep, BLOCK=triton.next_power_of_2(x.shape[1]))
+    return y, i
 
 
 @triton.jit
