@@ -82,7 +82,7 @@ def test_a_bare_kernel_is_debugged_with_example_arguments(tmp_path):
         (["debug", "raises.py"], 2, "raises.py:2: ZeroDivisionError"),
         (["debug", "broken.py"], 2, "broken.py:1:"),
         (["debug", "unannotated.py"], 2, "launcher(x)"),
-        (["debug", f"{FAULTY}:right", "--case", "Q=3"], 2, "has no dim or option 'Q'"),
+        (["debug", f"{FAULTY}:right", "--case", "Q=3"], 2, "has no dim, option or meta-parameter 'Q'"),
         (["debug", f"{FAULTY}:right", "--case", "abcd"], 2, "no case abcd"),
         (["debug", f"{FAULTY}:right", "--as", "z80"], 2, "z80"),
         (["debug", f"{FAULTY}:scale_kernel"], 2, "bare kernel"),
