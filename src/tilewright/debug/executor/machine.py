@@ -98,6 +98,7 @@ class Machine:
     region_handlers: Mapping[str, RegionHandler]
     stdout: Callable[[str], None] = print
     scope: Scope = field(init=False)
+    op: Op | None = None  # the one at work
     calls: list[Location] = field(default_factory=list)
     stamp: int = 0  # counts operations on memory: the order of events
     trace: Any = None
@@ -106,7 +107,9 @@ class Machine:
     observed: frozenset[int] | None = None  # operations whose results are looked at; None for all
     launch_index: int = 0
     changes: int = 0  # counts stores and atomics that changed memory
-    waiting_at: Place | None = None
+    counts_changes: bool = False  # whether a store of what is there already is told from one that changes something
+    waiting_at: Place | None = None  # the loop that has just gone round
+    in_vain: bool = False  # whether it will go round for ever unless another program changes memory
 
     def tracks_reads(self, storage: Storage) -> bool:
         return self.written is None or id(storage) in self.written
@@ -167,6 +170,7 @@ class Machine:
     def block(self, block: Block, scope: Scope) -> Running:
         """Runs the operations of a block; returns the operands of its last."""
         for op in block.ops:
+            self.op = op
             inner = self.region_handlers.get(op.name)
             if inner is not None:
                 self.scope = scope

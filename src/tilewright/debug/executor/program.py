@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from tilewright.debug.executor.ops.load import is_volatile
@@ -12,7 +14,7 @@ from tilewright.debug.executor.ops.reduction import callee
 from tilewright.debug.executor.provenance import Flow
 from tilewright.debug.executor.ttir import Function, Module, Op, nested, parse
 from tilewright.hardware.target import Target
-from tilewright.launch.compile import specialise
+from tilewright.launch.compile import Specialised, specialise
 from tilewright.launch.launch import Launch
 
 _KEPT = 256
@@ -50,14 +52,16 @@ def compiled(launch: Launch, target: Target) -> Program:
     special = specialise(launch, target, debug=True, sanitize_overflow=False)
     key = special.key
     if key not in _programs:
-        _programs[key] = _program(parse(special.lower().ttir))
+        _programs[key] = _program(special)
         while len(_programs) > _KEPT:
             _programs.popitem(last=False)
     _programs.move_to_end(key)
     return _programs[key]
 
 
-def _program(module: Module) -> Program:
+def _program(special: Specialised) -> Program:
+    module = parse(special.lower().ttir)
+    module.entry.argument_names = _parameters(special, module.entry)
     ops = list(module.ops())
     flow = Flow(module)
     widest = max((math.prod(kind.shape) for op in ops for kind in op.result_types), default=1)
@@ -65,12 +69,29 @@ def _program(module: Module) -> Program:
     return Program(module, widest, flow.stored, synchronises, _waits(module, flow), _observed(module))
 
 
-def _studied(module: Module) -> Program:
-    ops = list(module.ops())
-    flow = Flow(module)
-    widest = max((math.prod(kind.shape) for op in ops for kind in op.result_types), default=1)
-    synchronises = any(op.name.startswith("tt.atomic") for op in ops)
-    return Program(module, widest, flow.stored, synchronises, _waits(module, flow), _observed(module))
+def _parameters(special: Specialised, entry: Function) -> tuple[str, ...]:
+    """Names of the entry's parameters, which its text may have lost: ``limit = n`` renames n there.
+
+    A descriptor's sizes and strides stand behind it; entries of tuples are ``name.0``, ``name.1``.
+    """
+    kinds = iter(entry.argument_types)
+    names: list[str] = []
+    for name in _leaves(special.signature):
+        kind = next(kinds, None)
+        if kind is None:
+            return entry.argument_names
+        names.append(name)
+        if kind.element.startswith("desc<"):
+            names += [f"{name}.{part}" for part in islice(kinds, 2 * len(kind.shape))]
+    return tuple(names) if len(names) == len(entry.arguments) else entry.argument_names
+
+
+def _leaves(signature: Mapping[str, Any]) -> Iterator[str]:
+    for name, kind in signature.items():
+        if isinstance(kind, tuple):
+            yield from _leaves({f"{name}.{position}": part for position, part in enumerate(kind)})
+        elif kind != "constexpr":
+            yield name
 
 
 def _observed(module: Module) -> frozenset[int]:

@@ -2,11 +2,13 @@
 
 In a chunk all programs take each step together. A kernel that spins on an atomic or a flag would never end
 that way (the holder of a lock waits at the loop's exit for the others), so its programs run as coroutines:
-each goes on until it has spun once in vain, then the next has its turn. When a whole round changes nothing
-in memory and no program ends, none ever will.
+each goes on until its loop has gone round in vain, then the next has its turn. When a whole round changes
+nothing in memory and all go round in vain, none ever will get on.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 import torch
 
@@ -14,53 +16,96 @@ from tilewright.debug.executor.faults import Place
 from tilewright.debug.executor.machine import Machine, Running
 from tilewright.debug.executor.program import Program
 from tilewright.debug.executor.tile import Tile
+from tilewright.debug.executor.ttir import Location
 
 LANES = 1 << 18
 """Lanes of a chunk's widest tile: its fp32 values fill a megabyte, about what a core's own cache holds."""
 MOST_PROGRAMS = 1 << 16
-_IDLE_ROUNDS = 3
+_TURNS = 64
+"""Rounds of its loops that a program takes before others have their turn."""
+_IDLE_ROUNDS = 128
+"""After so many with no change in memory, loops that count their rounds are taken to wait for ever too."""
 
 
-def run(machine: Machine, program: Program, arguments: list[Tile]) -> None:
-    """Runs every program of the machine's grid."""
+@dataclass
+class _Coroutine:
+    program: int
+    running: Running
+    calls: list[Location] = field(default_factory=list)
+    place: Place | None = None
+    in_vain: bool = False
+
+
+def run(machine: Machine, program: Program, arguments: list[Tile], *, backwards: bool = False) -> None:
+    """Runs every program of the machine's grid, from the first on, or from the last."""
     x, y, z = machine.grid
+    count = x * y * z
     if program.waits:
-        _one_by_one(machine, arguments, x * y * z)
+        _one_by_one(machine, arguments, range(count)[::-1] if backwards else range(count))
         return
     step = max(1, min(MOST_PROGRAMS, LANES // program.widest))
-    for first in range(0, x * y * z, step):
-        ids = torch.arange(first, min(first + step, x * y * z))
+    for first in range(0, count, step):
+        ids = torch.arange(first, min(first + step, count))
         machine.calls.clear()
-        machine.drain(machine.call(machine.module.entry, arguments, ids))
-
-
-def _one_by_one(machine: Machine, arguments: list[Tile], programs: int) -> None:
-    waiting: list[tuple[int, Running, list[object]]] = []
-    started = 0
-    idle = 0
-    while started < programs or waiting:
-        before = machine.changes
-        if started < programs:
-            ids = torch.tensor([started])
-            waiting.append((started, machine.call(machine.module.entry, arguments, ids), []))
-            started += 1
-        still = []
-        for number, running, calls in waiting:
-            machine.calls[:] = calls  # type: ignore[assignment]
-            try:
-                next(running)
-            except StopIteration:
-                continue
-            still.append((number, running, list(machine.calls)))
-        ended = len(still) < len(waiting)
-        waiting = still  # type: ignore[assignment]
-        idle = 0 if ended or machine.changes != before or started < programs else idle + 1
-        if idle >= _IDLE_ROUNDS:
-            _deadlock(machine, [number for number, _, _ in waiting])
+        if not _finishes(machine, machine.call(machine.module.entry, arguments, count - 1 - ids if backwards else ids)):
             return
 
 
-def _deadlock(machine: Machine, programs: list[int]) -> None:
-    place = machine.waiting_at or Place(None, None)
-    words = f"{len(programs)} of {machine.grid[0] * machine.grid[1] * machine.grid[2]} programs wait for ever: none can change what they wait for"
-    machine.faults.add("deadlock", place, words, grid=machine.grid, programs=programs, lanes=0)
+def _finishes(machine: Machine, running: Running) -> bool:
+    """Runs programs that do not wait; False where a loop never ends."""
+    while next(running, _END) is not _END:
+        if machine.in_vain:
+            _report(machine, machine.waiting_at, machine.scope.programs.tolist(), "never leaves this loop")
+            return False
+    return True
+
+
+_END = object()
+
+
+def _one_by_one(machine: Machine, arguments: list[Tile], programs: range) -> None:
+    machine.counts_changes = True
+    coming = iter(programs)
+    waiting: list[_Coroutine] = []
+    idle = 0
+    while True:
+        before = machine.changes
+        new = next(coming, None)
+        if new is not None:
+            waiting.append(_Coroutine(new, machine.call(machine.module.entry, arguments, torch.tensor([new]))))
+        still = [coroutine for coroutine in waiting if not _takes_turns(machine, coroutine)]
+        moved = new is not None or len(still) < len(waiting) or machine.changes != before
+        waiting = still
+        if not waiting and new is None:
+            return
+        idle = 0 if moved else idle + 1
+        if idle > _IDLE_ROUNDS or (idle and all(coroutine.in_vain for coroutine in waiting)):
+            _deadlock(machine, waiting)
+            return
+
+
+def _takes_turns(machine: Machine, coroutine: _Coroutine) -> bool:
+    """Lets one program go on until its loop goes round in vain; True when it has ended."""
+    machine.calls[:] = coroutine.calls
+    for _ in range(_TURNS):
+        if next(coroutine.running, _END) is _END:
+            return True
+        coroutine.in_vain = machine.in_vain
+        if machine.in_vain:
+            break
+    coroutine.calls = list(machine.calls)
+    coroutine.place = machine.waiting_at
+    return False
+
+
+def _deadlock(machine: Machine, waiting: list[_Coroutine]) -> None:
+    for place in dict.fromkeys(coroutine.place for coroutine in waiting):
+        programs = sorted(coroutine.program for coroutine in waiting if coroutine.place == place)
+        _report(machine, place, programs, "waits for ever: no other can change what it waits for")
+
+
+def _report(machine: Machine, place: Place | None, programs: list[int], what: str) -> None:
+    x, y, z = machine.grid
+    first = programs[0]
+    words = f"program {(first % x, first // x % y, first // (x * y))} {what} ({len(programs)} of {x * y * z} programs)"
+    machine.faults.add("deadlock", place or Place(None, None), words, grid=machine.grid, programs=programs, lanes=0)

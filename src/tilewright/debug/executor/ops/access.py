@@ -236,6 +236,5 @@ def note_written(machine: Machine, op: Op, region: Region, units: Tensor) -> Non
     """Remembers for the whole call what was written and from where."""
     storage = region.storage
     storage.note_site(machine.site(op, region.name), units)
-    machine.changes += 1
     if storage.undefined is not None:
         storage.undefined.index_fill_(0, units, False)

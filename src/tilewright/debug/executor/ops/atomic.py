@@ -99,6 +99,8 @@ def _updated(access: Access, region: Region, inside: Tensor | None, values: Tens
     if rule.kind != "exch":
         _check_initialised(access, region, units, programs, flat)
     before = _serially(storage.typed(size), where, mine, rule, element)
+    if machine.counts_changes:
+        machine.changes += not torch.equal(storage.typed(size)[where], elements.to_memory(before, element))
     wrote: Tensor | bool = True if rule.wrote is None else rule.wrote(before, mine)
     _synchronise(access, storage, where, owners, rule.ordering, wrote)
     conflicts = machine.races.write(storage, units, programs, None, machine.stamp, atomic=True)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tilewright.debug.executor.machine import Machine, RegionHandler, Running, Scope, Values
 from tilewright.debug.executor.ops.reduction import callee
-from tilewright.debug.executor.tile import Tile, any_set, known_bounds, merge
+from tilewright.debug.executor.tile import Block, Tile, any_set, known_bounds, merge
 from tilewright.debug.executor.ttir import Op
 
 Parts = list[tuple[Tensor | None, Values]]
@@ -105,6 +105,7 @@ def _while(machine: Machine, op: Op, scope: Scope) -> Running:
     here = scope
     done: Parts = []
     while True:
+        changes, former = machine.changes, values
         inner = here.inner()
         inner.bind(arguments or before.arguments, values)
         outcome = yield from machine.block(before, inner)
@@ -126,10 +127,20 @@ def _while(machine: Machine, op: Op, scope: Scope) -> Running:
         inner = here.inner()
         inner.bind(after.arguments, forwarded)
         values = yield from machine.block(after, inner)
-        yield  # a turn of waiting, if this loop waits for another program
+        # A turn of waiting, if this loop waits for another program: in vain if the next would go like this one.
+        machine.waiting_at = machine.place(op)
+        machine.in_vain = machine.changes == changes and all(map(_alike, former, values))
+        yield
     if len(done) > 1 or done[0][0] is None:
         return _merged(done, len(op.results), scope.size)
     return [merge([(None, value)], scope.size) for value in done[0][1]]
+
+
+def _alike(a: Tile, b: Tile) -> bool:
+    """Whether two tiles certainly hold the same: descriptors and block pointers are taken to move."""
+    if isinstance(a.extra, Block) or isinstance(b.extra, Block):
+        return a is b
+    return a.data is b.data or (a.data.shape == b.data.shape and torch.equal(a.data, b.data))
 
 
 def _call(machine: Machine, op: Op, scope: Scope) -> Running:

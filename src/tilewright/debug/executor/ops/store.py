@@ -16,7 +16,7 @@ from tilewright.debug.executor.ops.access import (
     report_race,
     shadow_units,
 )
-from tilewright.debug.executor.tile import Tile, any_set
+from tilewright.debug.executor.tile import Tile, all_set, any_set
 from tilewright.debug.executor.ttir import Op
 
 
@@ -56,11 +56,13 @@ def _scattered(access: Access, region: Region, inside: Tensor | None, raw: Tenso
     parts = storage.units_of(size)
     values = raw.expand(shape).reshape(-1) if inside is None else raw.expand(shape)[inside.expand(shape)]
     where = flat if parts == 1 else flat[::parts]
-    before = typed.index_select(0, where) if storage.writer is not None or storage.adder is not None else None
+    compared = machine.counts_changes or storage.writer is not None or storage.adder is not None
+    before = typed.index_select(0, where) if compared else None
     typed.scatter_(0, where, values)
     landed = typed.index_select(0, where)
     overwritten = landed != values
     same = None if before is None else before == values
+    machine.changes += same is None or not all_set(same)
     conflicts = machine.races.write(storage, units, programs, _spread(same, parts), machine.stamp, atomic=False)
     owners = programs if parts == 1 else programs[::parts]
     if any_set(overwritten):
