@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,14 @@ def debug(
 
     Args:
         operator: what ``@tw.operator`` or ``tw.Operator`` made.
-        cases: keyword arguments of wanted cases, such as ``[dict(M=129, N=127)]``; None plans them from
-            the kernel's own block sizes.
+        cases: keyword arguments of wanted cases, such as ``[dict(M=129, N=127)]``, which may name values of a
+            configuration beside them (``BLOCK=64``); None plans them from the kernel's own block sizes and
+            its configurations.
         on_event: called with each event while it works.
-        **options: fields of ``tilewright.debug.stage.DebugOptions`` (``target``, ``seed``, ``device``, …).
+        **options: fields of ``tilewright.debug.stage.DebugOptions`` (``target``, ``seed``, ``executor``, …).
+
+    The checked executor runs in this process; the stock interpreter and the GPU take a child process, for
+    which the operator must be reachable from a module's top level.
 
     Raises:
         TilewrightError: the operator cannot be reached from a child process, or its reference raises.
@@ -34,6 +39,10 @@ def debug(
     # Imported at the call: importing the package must not import torch.
     stage = importlib.import_module("tilewright.debug.stage")
     load = importlib.import_module("tilewright.spec.load")
-    events = stage.run(operator.name, load.address(operator), stage.DebugOptions(cases=cases, **options))
+    wanted = stage.DebugOptions(cases=cases, **options)
+    if wanted.executor == "checked" and not wanted.pdb and not os.environ.get("TRITON_INTERPRET"):
+        events = stage.run(operator.name, operator, wanted, stage.Here(wanted))
+    else:
+        events = stage.run(operator.name, load.address(operator), wanted)
     report: DebugReport = drain(events, on_event)
     return report
