@@ -42,7 +42,9 @@ def matmul_kernel(
 
 
 @triton.jit
-def attention_kernel(q_ptr, k_ptr, v_ptr, out_ptr, N, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+def attention_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr, N, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):
     head = tl.program_id(1) * N * D
     row = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     depth = tl.arange(0, D)
@@ -62,7 +64,9 @@ def attention_kernel(q_ptr, k_ptr, v_ptr, out_ptr, N, scale, D: tl.constexpr, BL
         total = total * shrink[:, None] + tl.dot(share.to(v.dtype), v)
         largest = now
     total = total / weight[:, None]
-    tl.store(out_ptr + head + row[:, None] * D + depth[None, :], total.to(out_ptr.dtype.element_ty), mask=row[:, None] < N)
+    tl.store(
+        out_ptr + head + row[:, None] * D + depth[None, :], total.to(out_ptr.dtype.element_ty), mask=row[:, None] < N
+    )
 
 
 def add(n: int, block: int = 1024) -> tuple[Callable[[], Any], Callable[[], Any]]:

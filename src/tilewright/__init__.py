@@ -14,6 +14,7 @@ from tilewright.debug import debug as debug
 from tilewright.tune import tune as tune
 
 if TYPE_CHECKING:
+    from tilewright.debug.executor.execute import execute
     from tilewright.hardware.targets import find as target
     from tilewright.records import Case, Config
     from tilewright.spec import values
@@ -28,6 +29,7 @@ _WHERE = {
     "Operator": ("tilewright.spec.operator", "Operator"),
     "Space": ("tilewright.spec.space", "Space"),
     "Suppression": ("tilewright.spec.operator", "Suppression"),
+    "execute": ("tilewright.debug.executor.execute", "execute"),
     "operator": ("tilewright.spec.operator", "operator"),
     "target": ("tilewright.hardware.targets", "find"),
     "values": ("tilewright.spec.values", ""),
@@ -41,6 +43,7 @@ __all__ = [
     "Suppression",
     "bench",
     "debug",
+    "execute",
     "operator",
     "target",
     "tune",

@@ -95,9 +95,13 @@ class Stopped(TilewrightError):
 
 
 class KernelCompileError(TilewrightError):
-    """Triton rejects the kernel, or the compiler behind it fails."""
+    """Triton rejects the kernel, or the compiler behind it fails.
+
+    ``place`` is the kernel's file and line where they are known.
+    """
 
     exit_code = 1
+    place: tuple[str, int] | None = None
 
 
 class StoreFromNewerVersion(TilewrightError):

@@ -246,8 +246,9 @@ def test_list_and_doctor(tmp_path):
     assert "debug in the interpreter" in doctor.stdout
 
 
-def test_a_program_that_calls_debug_without_a_main_guard_is_told(tmp_path):
-    (tmp_path / "script.py").write_text(Path(FAULTY).read_text() + "\nprint(tw.debug(right, [dict(N=3)]).exit_code)\n")
+def test_a_program_that_takes_a_child_without_a_main_guard_is_told(tmp_path):
+    call = "tw.debug(right, [dict(N=3)], executor='interpreter')"
+    (tmp_path / "script.py").write_text(Path(FAULTY).read_text() + f"\nprint({call}.exit_code)\n")
     ended = subprocess.run(
         [sys.executable, "script.py"],
         cwd=tmp_path,

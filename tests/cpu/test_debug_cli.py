@@ -85,7 +85,9 @@ def in_terminal(words, keys, cwd):
 
 
 def test_a_breakpoint_has_the_terminal_for_itself_and_q_ends_the_run(tmp_path):
-    shown, code = in_terminal([f"{SUBTLE}:breaks", "--case", "N=3", "--no-store"], ["p x", "q"], tmp_path)
+    shown, code = in_terminal(
+        [f"{SUBTLE}:breaks", "--case", "N=3", "--no-store", "--interpreter"], ["p x", "q"], tmp_path
+    )
     assert code == 130
     assert "stopped by you, in the debugger" in shown
     assert "FAIL" not in shown

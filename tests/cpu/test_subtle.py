@@ -46,7 +46,8 @@ def only(report):
 @pytest.mark.parametrize("name", ["wrong_at_128", "tuned_wrong_at_128"])
 def test_a_fault_of_one_configuration_is_found_and_named(debugged, name):
     report = debugged(name)
-    finding = only(report)
+    assert {f.kind for f in report.findings} == {"out-of-bounds-read", "out-of-bounds-write"}
+    finding = report.findings[0]
     assert (finding.kind, finding.line) == ("out-of-bounds-read", line_of("the wild line"))
     assert finding.message.endswith("in configuration BLOCK=128")
     assert finding.case.arguments["BLOCK"] == 128
@@ -57,7 +58,8 @@ def test_a_fault_of_one_configuration_is_found_and_named(debugged, name):
 
 @pytest.mark.parametrize(("name", "dim"), [("wrong_at_128", "N"), ("tuned_wrong_at_128", "n")])
 def test_a_case_may_name_a_configuration(debugged, name, dim):
-    assert only(debugged(name, {dim: 65, "BLOCK": 128})).kind == "out-of-bounds-read"
+    kinds = [f.kind for f in debugged(name, {dim: 65, "BLOCK": 128}).findings]
+    assert kinds == ["out-of-bounds-read", "out-of-bounds-write"]
     assert debugged(name, {dim: 65, "BLOCK": 64}).findings == ()
     with pytest.raises(UnknownDim, match="no dim, option or meta-parameter 'BLOK'"):
         debugged(name, {dim: 65, "BLOK": 64})
@@ -160,9 +162,15 @@ def test_a_backward_pass_must_take_any_strides(debugged):
 # ------------------------------------------------------------------------------------------------ what spins
 
 
-def test_a_kernel_that_spins_is_stopped_at_its_line():
-    with Session(DebugOptions()) as session:
-        options = DebugOptions(cases=[{"N": 3}], case_seconds=8.0)
+def test_a_kernel_that_spins_is_known_for_it(debugged):
+    finding = only(debugged("spins", {"N": 3}))
+    assert (finding.kind, finding.program) == ("deadlock", (0, 0, 0))
+    assert finding.line in (line_of("the line it spins on") - 1, line_of("the line it spins on"))
+
+
+def test_a_kernel_that_spins_is_stopped_at_its_line_by_the_interpreter():
+    options = DebugOptions(executor="interpreter", cases=[{"N": 3}], case_seconds=8.0)
+    with Session(options) as session:
         report = drain(run("spins", address(subtle.spins), options, session), lambda event: None)
     finding = only(report)
     assert finding.kind == "launch-error"

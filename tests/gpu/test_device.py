@@ -13,12 +13,12 @@ from tilewright.spec.load import address
 
 @pytest.fixture(scope="module")
 def session():
-    with Session(DebugOptions(device=True)) as opened:
+    with Session(DebugOptions(executor="device")) as opened:
         yield opened
 
 
 def debug(operator, session, cases):
-    options = DebugOptions(device=True, cases=cases)
+    options = DebugOptions(executor="device", cases=cases)
     return drain(run(operator.name, address(operator), options, session), lambda event: None)
 
 

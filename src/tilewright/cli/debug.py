@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tilewright.cli import common
-from tilewright.errors import Stopped, TilewrightError
+from tilewright.errors import Stopped, TilewrightError, UsageError
 from tilewright.records import DebugReport
 
 
@@ -21,8 +21,13 @@ def command(
         bool, typer.Option("--pdb", help="Open the debugger in the kernel, at the failing program.")
     ] = False,
     interpreter: Annotated[
-        bool, typer.Option("--interpreter", help="Use Triton's stock interpreter (the default executor).")
+        bool,
+        typer.Option(
+            "--interpreter",
+            help="Use Triton's stock interpreter: print, assert and breakpoint() in kernels. TRITON_INTERPRET=1 means the same.",
+        ),
     ] = False,
+    both: Annotated[bool, typer.Option("--both", help="Run each case in both executors and compare them.")] = False,
     device: Annotated[bool, typer.Option("--device", help="Run the cases on this machine's GPU instead.")] = False,
     arch: Annotated[str, typer.Option("--as", help="The chip that host code believes to be there.")] = "h100",
     args: common.Args = None,
@@ -34,7 +39,7 @@ def command(
     store: common.StorePath = None,
     no_store: common.NoStore = False,
 ) -> None:
-    interpreter = common.interpreting() or interpreter
+    executor = _executor(interpreter=common.interpreting() or interpreter, both=both, device=device)
     call = common.kernel_call(args, grid)
     operators = common.operators(target, call)
     with common.session(
@@ -44,7 +49,9 @@ def command(
         for operator in operators:
             shown = shown_target(target, operator, operators)
             try:
-                options = _options(operator, session, case, pdb=pdb, device=device, arch=arch, budget=budget, seed=seed)
+                options = _options(
+                    operator, session, case, pdb=pdb, executor=executor, arch=arch, budget=budget, seed=seed
+                )
                 report = debug(session, operator, options, call, shown)
             except TilewrightError as error:
                 if len(operators) == 1:
@@ -88,6 +95,20 @@ def shown_target(target: str, operator: Any, operators: tuple[Any, ...]) -> str:
     return f"{target}:{operator.name}" if len(operators) > 1 else target
 
 
+def _executor(*, interpreter: bool, both: bool, device: bool) -> str:
+    """The executor that the options name.
+
+    Raises:
+        UsageError: several at once.
+    """
+    named = [name for name, wanted in (("both", both), ("device", device)) if wanted]
+    if len(named) > 1:
+        raise UsageError("--both compares the executors of the CPU, and --device is the GPU", "give one of the two")
+    if named:
+        return named[0]
+    return "interpreter" if interpreter else "checked"
+
+
 def _typed(target: str, call: Any) -> tuple[str, ...]:
     """The words that name an operator on the command line, with the example arguments of a bare kernel."""
     return (target,) if call is None else (target, "--args", call.arguments, "--grid", call.grid)
@@ -102,7 +123,7 @@ def _options(operator: Any, session: common.Session, case: list[str] | None, **g
         cases=sizes,
         seed=given["seed"],
         pdb=given["pdb"],
-        device=given["device"],
+        executor=given["executor"],
         budget_seconds=given["budget"] or None,
         stdout_to_stderr=session.json_path == "-",
     )

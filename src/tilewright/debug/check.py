@@ -14,6 +14,8 @@ from torch import Tensor
 
 from tilewright.debug import configs, explain, failures, results
 from tilewright.debug.debugger import Debugger, Stop
+from tilewright.debug.executor.executor import Executor
+from tilewright.debug.executor.memory import Memory as CheckedMemory
 from tilewright.debug.failures import source_line
 from tilewright.debug.guard import Memory
 from tilewright.debug.interpreter import Interpreter, find_cause
@@ -40,8 +42,10 @@ class Ran:
     inputs: Inputs
     poisoned: Poisoned
     failure: Finding | None
-    memory: Memory | None = None
+    memory: Memory | CheckedMemory | None = None
     launches: tuple[Launch, ...] = ()
+    found: tuple[Finding, ...] = ()  # by the checked executor
+    complete: bool = True  # nothing was met that the executor does not support
     undeclared: list[Finding] = field(default_factory=list)  # results of another shape or dtype than declared
 
 
@@ -63,14 +67,16 @@ def check_case(
     target: Target,
     *,
     config: Config | None = None,
+    checked: bool = False,
     debugger: Debugger | None = None,
     seconds: float | None = None,
 ) -> CaseResult:
-    """Runs one case under the stock interpreter and says all that is wrong with it.
+    """Runs one case and says all that is wrong with it.
 
-    With a ``debugger``, pdb opens at the line of a wild access; where instead a value is wrong, the case
-    runs again and stops in the program that wrote the worst element. A launcher that runs longer than
-    ``seconds`` is stopped, and that is a finding.
+    ``checked`` takes the checked executor; else the stock interpreter runs it, with pdb where there is a
+    ``debugger``: it opens at the line of a wild access, and where a value is wrong the case runs again and
+    stops in the program that wrote the worst element. A launcher that runs longer than ``seconds`` is
+    stopped, and that is a finding.
 
     Raises:
         ReferenceFailed: nothing can be compared.
@@ -81,20 +87,21 @@ def check_case(
     inputs = operator.make_inputs(plain)
     expected = expectations(operator, inputs, plain)
     call = _Call(operator, plain, config or named, target, expected, seconds)
-    interpreter = Interpreter(debugger=debugger)
-    ran = _run(call, inputs.copy(), interpreter)
+    poisoned = Poisoned()
+    handler = Executor(target, poisoned) if checked else Interpreter(debugger=debugger)
+    ran = _run(call, inputs.copy(), handler, poisoned)
     findings, disagreements, worst = judge(operator, inputs, expected, ran)
     stop = _stop_at(ran, disagreements) if debugger is not None else None
     if stop is not None:
         with contextlib.suppress(Stopped):  # what the user has seen is found already
-            _run(call, inputs.copy(), Interpreter(debugger=debugger, stop=stop))
+            _run(call, inputs.copy(), Interpreter(debugger=debugger, stop=stop), Poisoned())
     return CaseResult(
         case=case,
         findings=reported(operator, case, findings, named),
         disagreements=tuple(disagreements),
         error_over_tolerance=worst,
-        launches=len(interpreter.launches),
-        programs=interpreter.programs,
+        launches=len(handler.launches),
+        programs=handler.programs,
         seconds=time.perf_counter() - started,
     )
 
@@ -124,12 +131,11 @@ def expectations(operator: Operator, inputs: Inputs, case: Case) -> tuple[Expect
     return expected
 
 
-def _run(call: _Call, inputs: Inputs, interpreter: Interpreter) -> Ran:
-    poisoned = Poisoned()
+def _run(call: _Call, inputs: Inputs, handler: Interpreter | Executor, poisoned: Poisoned) -> Ran:
     found = Results({}, ())
     failure = None
     try:
-        launching = capture(interpreter, call.target, choose=configs.for_tuner(call.config))
+        launching = capture(handler, call.target, choose=configs.for_tuner(call.config))
         with launching, poisoned, at_most(call.seconds):
             returned = call.operator.launch(inputs, configs.for_launcher(call.operator, call.config))
             count = None if call.expected is None else len(call.expected)
@@ -137,10 +143,11 @@ def _run(call: _Call, inputs: Inputs, interpreter: Interpreter) -> Ran:
     except Exception as error:
         if find_cause(error, bdb.BdbQuit) is not None:
             raise Stopped.by_the_user() from None
-        failure = failures.finding(error, interpreter, call.operator, inputs)
+        failure = failures.finding(error, handler, call.operator, inputs)
     undeclared = results.as_declared(call.operator, call.case, found)
-    launches = tuple(interpreter.launches)
-    return Ran(found.named, inputs, poisoned, failure, interpreter.memory, launches, undeclared)
+    launches = tuple(handler.launches)
+    checks = tuple(failures.with_arguments(handler.findings(), launches, inputs))
+    return Ran(found.named, inputs, poisoned, failure, handler.memory, launches, checks, handler.complete, undeclared)
 
 
 # ---------------------------------------------------------------------------------------------- judging
@@ -151,8 +158,10 @@ def judge(
 ) -> tuple[list[Finding], list[Disagreement], float | None]:
     """Findings of a finished call, how outputs differ, and the worst error over the tolerance."""
     if ran.failure is not None:
-        return [ran.failure], [], None
-    findings = _changed_inputs(operator, before, ran)
+        return [*ran.found, ran.failure], [], None
+    if not ran.complete:  # a launch was cut short: what it left says nothing
+        return list(ran.found), [], None
+    findings = [*ran.found, *_changed_inputs(operator, before, ran)]
     unwritten = _unwritten(ran)
     findings += unwritten + ran.undeclared
     if expected is None:

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import linecache
 import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from tilewright.debug.assertions import FailedAssertion
+from tilewright.debug.executor.executor import Executor
 from tilewright.debug.guard import WildAccess
 from tilewright.debug.interpreter import Interpreter, find_cause, kernel_line, root_cause
 from tilewright.debug.patience import StillRunning
-from tilewright.errors import TilewrightError
+from tilewright.errors import KernelCompileError, TilewrightError
+from tilewright.launch.launch import Launch
 from tilewright.records import Finding
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.operator import Operator, source_file
 
 
-def finding(error: Exception, interpreter: Interpreter, operator: Operator, inputs: Inputs) -> Finding:
+def finding(error: Exception, handler: Interpreter | Executor, operator: Operator, inputs: Inputs) -> Finding:
     """The finding of an exception that left a launcher, of a kernel or of its own."""
     if isinstance(error, TilewrightError):
-        place = _place(error, interpreter, operator)
+        place = _place(error, handler, operator)
         return Finding("launch-error", error.what, remedy=error.remedy or None, **place)
     wild = find_cause(error, WildAccess)
-    if wild is not None:
-        return _wild(wild, interpreter, inputs)
+    if wild is not None and isinstance(handler, Interpreter):
+        return _wild(wild, handler, inputs)
     cause = root_cause(error)
-    place = _place(error, interpreter, operator)
+    place = _place(error, handler, operator)
     if isinstance(cause, FailedAssertion):
         return Finding("launch-error", str(cause), lanes=cause.lanes, **place)
     who = "the kernel" if kernel_line(error) else "the launcher"
@@ -58,15 +64,26 @@ def _wild(wild: WildAccess, interpreter: Interpreter, inputs: Inputs) -> Finding
     )
 
 
-def _place(error: BaseException, interpreter: Interpreter, operator: Operator) -> dict[str, Any]:
+def with_arguments(findings: Iterable[Finding], launches: Sequence[Launch], inputs: Inputs) -> Iterator[Finding]:
+    """Findings of the checked executor with the operator's names for the kernels' parameters."""
+    for found in findings:
+        name = found.tensor and _input_at([launch.tensors.get(found.tensor) for launch in launches], inputs)
+        yield replace(found, argument=name or None)
+
+
+def _place(error: BaseException, handler: Interpreter | Executor, operator: Operator) -> dict[str, Any]:
     """File, line and program of an exception: the kernel's line, else the launcher's."""
-    position = kernel_line(error)
-    if position is not None:
+    if isinstance(error, KernelCompileError) and error.place is not None:
+        return {"file": error.place[0], "line": error.place[1], "source": source_line(*error.place)}
+    if isinstance(handler, Executor):
+        if handler.at is not None and isinstance(root_cause(error), StillRunning):
+            return {"file": handler.at.file, "line": handler.at.line, "source": handler.at.source}
+    elif (position := kernel_line(error)) is not None:
         return {
             "file": position[0],
             "line": position[1],
             "source": source_line(*position),
-            "program": interpreter.memory.program,
+            "program": handler.memory.program,
         }
     own = source_file(operator)
     raised = root_cause(error)
@@ -77,11 +94,16 @@ def _place(error: BaseException, interpreter: Interpreter, operator: Operator) -
 
 
 def _argument(tensor: str | None, interpreter: Interpreter, inputs: Inputs) -> str | None:
-    """The operator's name for a kernel's parameter: the input that shares its memory."""
+    """The operator's name for a kernel's parameter."""
     if tensor is None or not interpreter.launches:
         return None
-    parameter = interpreter.launches[-1].tensors.get(tensor)
+    return _input_at([interpreter.launches[-1].tensors.get(tensor)], inputs)
+
+
+def _input_at(parameters: Sequence[Tensor | None], inputs: Inputs) -> str | None:
+    """The input that shares its memory with one of some tensors."""
+    addresses = {p.untyped_storage().data_ptr() for p in parameters if p is not None}
     for name, value in inputs.tensors.items():
-        if parameter is not None and value.untyped_storage().data_ptr() == parameter.untyped_storage().data_ptr():
+        if value.untyped_storage().data_ptr() in addresses:
             return name
     return None

@@ -24,6 +24,7 @@ from tilewright.debug.debugger import Debugger, Stop
 from tilewright.debug.guard import Memory, WildAccess, is_users_code
 from tilewright.errors import TilewrightError, UsageError
 from tilewright.launch.launch import Launch, constexpr_names
+from tilewright.records import Finding
 
 
 @dataclass
@@ -38,6 +39,11 @@ class Interpreter:
     programs: int = 0
     debugger: Debugger | None = None
     stop: Stop | None = None
+    complete: bool = True  # what it cannot run raises
+
+    def findings(self) -> list[Finding]:
+        """None of its own: what goes wrong in it raises."""
+        return []
 
     def __call__(self, launch: Launch) -> None:
         if not isinstance(launch.kernel, InterpretedFunction):

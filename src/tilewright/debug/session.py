@@ -1,4 +1,4 @@
-"""What a debug child does: it imports the operator under TRITON_INTERPRET=1 and answers for its cases."""
+"""What a debug child does: it imports the operator and answers for its cases."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from tilewright.spec.load import Address, resolve
 from tilewright.spec.operator import Operator
 
 
-def _operator(address: Address) -> Operator:
-    return resolve(address)  # its module is imported once
+def _operator(address: Address | Operator) -> Operator:
+    """The operator; its module is imported once. In the process that made it, it is its own address."""
+    return address if isinstance(address, Operator) else resolve(address)
 
 
 def plan_cases(
     emit: Emitter,
     *,
-    address: Address,
+    address: Address | Operator,
     target: str,
     wanted: list[Mapping[str, Any]] | None,
     seed: int,
@@ -60,26 +61,51 @@ def plan_cases(
 
 
 def run_case(
-    emit: Emitter, *, address: Address, case: Case, target: str, pdb: bool, seconds: float | None
+    emit: Emitter,
+    *,
+    address: Address | Operator,
+    case: Case,
+    target: str,
+    checked: bool,
+    pdb: bool,
+    seconds: float | None,
 ) -> CaseResult:
     """Checks one case, which may take ``seconds``; with ``pdb`` the terminal goes to the debugger where it fails."""
     debugger = _prepare(emit)
     return check_case(
-        _operator(address), case, find(target), debugger=debugger if pdb else None, seconds=None if pdb else seconds
+        _operator(address),
+        case,
+        find(target),
+        checked=checked,
+        debugger=debugger if pdb else None,
+        seconds=None if pdb else seconds,
     )
 
 
-def check_config(emit: Emitter, *, address: Address, case: Case, config: Config, target: str) -> CaseResult:
+def check_config(
+    emit: Emitter, *, address: Address | Operator, case: Case, config: Config, target: str, checked: bool
+) -> CaseResult:
     """Checks one case in one configuration, alone on a poisoned output."""
     _prepare(emit)
-    return check_case(_operator(address), case, find(target), config=config)
+    return check_case(_operator(address), case, find(target), config=config, checked=checked)
 
 
-def shrink_case(emit: Emitter, *, address: Address, case: Case, finding: Finding, target: str, seconds: float) -> Case:
+def shrink_case(
+    emit: Emitter,
+    *,
+    address: Address | Operator,
+    case: Case,
+    finding: Finding,
+    target: str,
+    checked: bool,
+    seconds: float,
+) -> Case:
     """The smallest case that fails like this one."""
     _prepare(emit)
-    operator = _operator(address)
-    return shrink(operator, case, finding, lambda candidate: check_case(operator, candidate, find(target)), seconds)
+    operator, chip = _operator(address), find(target)
+    return shrink(
+        operator, case, finding, lambda candidate: check_case(operator, candidate, chip, checked=checked), seconds
+    )
 
 
 def _prepare(emit: Emitter) -> Debugger:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
+import torch
+
+from tilewright.debug.agreement import ONLY_INTERPRETER, together
 from tilewright.debug.configs import Plan
 from tilewright.debug.patience import STILL_RUNNING
-from tilewright.errors import ChildFailed, NoGpu, TilewrightError
+from tilewright.errors import ChildFailed, NoGpu, TilewrightError, UsageError
 from tilewright.hardware.probe import gpu_name
 from tilewright.process import Limits, Worker
 from tilewright.records import (
@@ -27,10 +32,18 @@ from tilewright.records import (
     finding_name,
 )
 from tilewright.spec.load import Address
+from tilewright.spec.operator import Operator
 from tilewright.wording import part
 
 INTERPRETER_ENVIRONMENT = {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+COMPILING_ENVIRONMENT = {"TRITON_INTERPRET": None, "OMP_NUM_THREADS": "1"}
 _SESSION = "tilewright.debug.session:"
+_DEVICE = "tilewright.debug.device:"
+_EXECUTORS = ("checked", "interpreter", "both", "device")
+_WORDS = {
+    "checked": "the checked executor, all programs at once",
+    "interpreter": "the stock interpreter (TRITON_INTERPRET=1)",
+}
 LEAST_PATIENCE = 20.0
 """Seconds: on a busy machine the first launch of a process alone may take several."""
 
@@ -41,8 +54,9 @@ class DebugOptions:
 
     ``cases`` are arguments of wanted cases (None: planned from the kernel); ``budget_seconds`` ends the
     planned ones early, which the report says; ``case_seconds`` and ``memory_bytes`` bound one case.
-    ``device`` runs the cases on this machine's GPU instead of the interpreter. ``on_terminal`` is called when
-    a debugger takes the terminal: what else draws on it must stop.
+    ``executor`` is ``checked`` (all programs at once, every check), ``interpreter`` (Triton's own, which
+    ``pdb`` needs), ``both`` (each case in both, which must agree) or ``device`` (this machine's GPU).
+    ``on_terminal`` is called when a debugger takes the terminal: what else draws on it must stop.
     """
 
     target: str = "h100"
@@ -55,14 +69,29 @@ class DebugOptions:
     shrink_seconds: float = 10.0
     memory_bytes: int = 8 * 2**30
     stdout_to_stderr: bool = False
-    device: bool = False
+    executor: Literal["checked", "interpreter", "both", "device"] = "checked"
     on_terminal: Callable[[], None] = field(default=lambda: None)
+
+    def __post_init__(self) -> None:
+        if self.executor not in _EXECUTORS:
+            raise UsageError(f"no executor {self.executor!r}", f"one of {', '.join(_EXECUTORS)}")
+
+    @property
+    def device(self) -> bool:
+        return self.executor == "device"
+
+    @property
+    def first_executor(self) -> str:
+        """The one that plans and runs cases; with ``both`` the other one repeats them."""
+        if self.pdb:
+            return "interpreter"
+        return "checked" if self.executor == "both" else self.executor
 
 
 def run(
-    operator: str, address: Address, options: DebugOptions, session: Session | None = None
+    operator: str, address: Address | Operator, options: DebugOptions, session: Session | None = None
 ) -> Generator[Event, None, DebugReport]:
-    """Debugs an operator under the stock interpreter, or on the GPU; yields events, returns the report.
+    """Debugs an operator; yields events, returns the report.
 
     A ``session`` given keeps its child process for the next operator; otherwise one is made and ended here.
 
@@ -71,7 +100,7 @@ def run(
         TilewrightError: the operator cannot be loaded, or its reference raises.
     """
     if options.device and gpu_name() is None:
-        raise NoGpu("no GPU here", "without --device the cases run in the interpreter")
+        raise NoGpu("no GPU here", "without --device the cases run on the CPU")
     own = session or Session(options)
     try:
         return (yield from _run(operator, address, own, options))
@@ -81,12 +110,12 @@ def run(
 
 
 def _run(
-    operator: str, address: Address, session: Session, options: DebugOptions
+    operator: str, address: Address | Operator, session: Session, options: DebugOptions
 ) -> Generator[Event, None, DebugReport]:
     plan = Plan(tuple(options.exact)) if options.exact is not None else session.plan(address, options)
     planned = plan.cases
-    executor = (gpu_name() or "") if options.device else "the stock interpreter (TRITON_INTERPRET=1)"
-    yield StageStarted("debug", operator, len(planned), executor)
+    executor = options.first_executor
+    yield StageStarted("debug", operator, len(planned), _WORDS.get(executor) or gpu_name() or "")
     notes = _unnamed_sizes(planned, options)
     yield from map(Note, notes)
     results: list[CaseResult] = []
@@ -99,7 +128,8 @@ def _run(
         yield CaseDone(results[-1])
         if options.pdb and results[-1].findings:
             break
-    complete = len(results) == len(planned) or options.pdb
+    unsupported = any(finding.kind == "unsupported" for result in results for finding in result.findings)
+    complete = (len(results) == len(planned) or options.pdb) and not unsupported
     for note in [*_cut_short(len(planned), results, options), *_about(plan, results, options)]:
         notes.append(note)
         yield Note(note)
@@ -108,9 +138,7 @@ def _run(
         for finding in _first_of_each(results):
             yield Progress("debug", len(results), f"making {finding.kind} small")
             smallest[finding_name(finding)] = session.shrink(address, finding, options)
-    return DebugReport(
-        operator, "device" if options.device else "interpreter", tuple(results), complete, tuple(notes), smallest
-    )
+    return DebugReport(operator, options.executor, tuple(results), complete, tuple(notes), smallest)
 
 
 def _unnamed_sizes(planned: Sequence[Case], options: DebugOptions) -> list[str]:
@@ -162,47 +190,65 @@ def _patience(options: DebugOptions) -> float:
 
 
 class Session:
-    """The debug child, replaced when a case kills it. It serves operators one after another."""
+    """The debug child, replaced when a case kills it. It serves operators one after another.
+
+    With ``executor="both"`` there are two, one for each executor.
+    """
 
     def __init__(self, options: DebugOptions) -> None:
-        self._device, self._stdout_to_stderr = options.device, options.stdout_to_stderr
+        self._executor, self._stdout_to_stderr = options.first_executor, options.stdout_to_stderr
         self._worker: Worker | None = None
+        both = options.executor == "both" and not options.pdb
+        self._second = Session(replace(options, executor="interpreter")) if both else None
 
-    def plan(self, address: Address, options: DebugOptions) -> Plan:
+    def plan(self, address: Address | Operator, options: DebugOptions) -> Plan:
         wanted = None if options.cases is None else [dict(case) for case in options.cases]
         # On a GPU a configuration need not fit: that is for the tuner to say.
         given = {"wanted": wanted, "seed": options.seed, "with_configs": not options.device}
         plan: Plan = self._ask(_SESSION + "plan_cases", address, options, **given)
         return plan
 
-    def run(self, address: Address, case: Case, options: DebugOptions) -> CaseResult:
-        module = "tilewright.debug.device:" if self._device else _SESSION
+    def run(self, address: Address | Operator, case: Case, options: DebugOptions) -> CaseResult:
+        given: dict[str, Any] = {"case": case, "pdb": options.pdb, "seconds": _patience(options)}
         try:
-            given = {"case": case, "pdb": options.pdb, "seconds": _patience(options)}
-            result: CaseResult = self._ask(module + "run_case", address, options, **given)
+            if self._executor == "device":
+                return self._asked(_DEVICE + "run_case", address, options, **given)
+            result = self._asked(_SESSION + "run_case", address, options, checked=self._checked, **given)
         except ChildFailed as failure:
             words = f"{failure.what} while case {case.label} ran"
             return CaseResult(case, (Finding("launch-error", words, case=case),))
-        return result
+        return result if self._second is None else together(result, self._second.run(address, case, options))
+
+    @property
+    def _checked(self) -> bool:
+        return self._executor == "checked"
 
     def check_configs(
-        self, address: Address, case: Case, configs: Sequence[Config], options: DebugOptions
+        self, address: Address | Operator, case: Case, configs: Sequence[Config], options: DebugOptions
     ) -> dict[str, tuple[Finding, ...]]:
         """Runs one case in each configuration; the findings of those that have any, by configuration."""
         wrong = {}
         for config in configs:
-            result: CaseResult = self._ask(_SESSION + "check_config", address, options, case=case, config=config)
+            given = {"case": case, "config": config, "checked": self._checked}
+            result = self._asked(_SESSION + "check_config", address, options, **given)
             if result.findings:
                 wrong[str(config)] = result.findings
         return wrong
 
-    def shrink(self, address: Address, finding: Finding, options: DebugOptions) -> Case:
+    def shrink(self, address: Address | Operator, finding: Finding, options: DebugOptions) -> Case:
         assert finding.case is not None
         is_endless = finding.message.startswith(STILL_RUNNING)
-        if self._device or is_endless or (finding.kind == "launch-error" and finding.line is None):
+        if self._executor == "device" or is_endless or (finding.kind == "launch-error" and finding.line is None):
             return finding.case  # each try may kill a process or take long, or is not to be repeated here
         plain = replace(finding, case=None)
-        arguments = {"case": finding.case, "finding": plain, "seconds": options.shrink_seconds}
+        if finding.message.endswith(ONLY_INTERPRETER) and self._second is not None:
+            return self._second.shrink(address, finding, options)
+        arguments = {
+            "case": finding.case,
+            "finding": plain,
+            "seconds": options.shrink_seconds,
+            "checked": self._checked,
+        }
         try:
             smallest: Case = self._ask(_SESSION + "shrink_case", address, options, **arguments)
         except TilewrightError:
@@ -213,6 +259,8 @@ class Session:
         if self._worker is not None:
             self._worker.close()
             self._worker = None
+        if self._second is not None:
+            self._second.close()
 
     def __enter__(self) -> Session:
         return self
@@ -220,9 +268,13 @@ class Session:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _ask(self, task: str, address: Address, options: DebugOptions, **arguments: Any) -> Any:
+    def _asked(self, task: str, address: Address | Operator, options: DebugOptions, **arguments: Any) -> CaseResult:
+        result: CaseResult = self._ask(task, address, options, **arguments)
+        return result
+
+    def _ask(self, task: str, address: Address | Operator, options: DebugOptions, **arguments: Any) -> Any:
         if self._worker is None:
-            env = {"TRITON_INTERPRET": None} if self._device else INTERPRETER_ENVIRONMENT
+            env = INTERPRETER_ENVIRONMENT if self._executor == "interpreter" else COMPILING_ENVIRONMENT
             self._worker = Worker(
                 env=env, interactive=True, stdout_to_stderr=self._stdout_to_stderr, on_pause=options.on_terminal
             )
@@ -234,3 +286,29 @@ class Session:
             self._worker.kill()
             self._worker = None
             raise
+
+
+class Here(Session):
+    """A session in this process, for operators that were made in it: the checked executor needs no other."""
+
+    def _ask(self, task: str, address: Any, options: DebugOptions, **arguments: Any) -> Any:
+        module, _, name = task.partition(":")
+        function = getattr(importlib.import_module(module), name)
+        threads, hook = torch.get_num_threads(), sys.breakpointhook
+        try:
+            return function(_Silent(), address=address, target=options.target, **arguments)
+        finally:
+            torch.set_num_threads(threads)
+            sys.breakpointhook = hook
+
+
+class _Silent:
+    """Takes an emitter's place where nobody is told: the terminal is the caller's own."""
+
+    def __call__(self, event: Any) -> None:
+        """Nothing listens."""
+
+    def pause(self) -> None:
+        """No clock runs."""
+
+    resume = pause

@@ -104,7 +104,7 @@ class Specialised:
             with contextlib.redirect_stdout(sys.stderr):  # a module that fails its verification is printed
                 module = source.make_ir(self.chip, self.options, codegen, modules, context)
         except Exception as error:
-            raise KernelCompileError(_frontend_message(self.launch, error)) from None
+            raise _frontend_error(self.launch, error) from None
         chip = (self.chip.backend, self.chip.arch, self.chip.warp_size)
         return Lowered(self.launch.name, str(module), chip, dict(self.launch.options))
 
@@ -137,7 +137,7 @@ def specialise(launch: Launch, target: Target, *, debug: bool = False, sanitize_
             backend, given, bound, specialization, extra
         )
     except Exception as error:
-        raise KernelCompileError(_frontend_message(launch, error)) from None
+        raise _frontend_error(launch, error) from None
     return Specialised(launch, backend, chip, options, signature, constexprs, attributes)
 
 
@@ -147,7 +147,7 @@ def _binder(kernel: JITFunction, chip: Any) -> tuple[Any, Any]:
     return backend, create_function_from_signature(kernel.signature, kernel.params, backend)
 
 
-def _frontend_message(launch: Launch, error: BaseException) -> str:
+def _frontend_error(launch: Launch, error: BaseException) -> KernelCompileError:
     """Triton's message on one line, with the innermost of the user's lines that it is about."""
     function: JITCallable | None = launch.kernel
     file, line = _position(launch.kernel, error)
@@ -158,7 +158,11 @@ def _frontend_message(launch: Launch, error: BaseException) -> str:
         if function is not None:
             file, line = _position(function, error)
     words = getattr(error, "error_message", None) or f"{type(error).__name__}: {error}"
-    return f"{file}:{line}: {launch.name} does not compile: {words.strip().splitlines()[0]}"
+    words = words.strip().splitlines()[0]
+    remedy = "only the interpreter can stop there: --interpreter, or --pdb" if "breakpoint" in words else ""
+    rejected = KernelCompileError(f"{file}:{line}: {launch.name} does not compile: {words}", remedy)
+    rejected.place = (file, line)
+    return rejected
 
 
 def _position(function: JITCallable, error: BaseException) -> tuple[str, int]:

@@ -16,10 +16,11 @@ from tilewright.debug.executor.arguments import bound_arguments
 from tilewright.debug.executor.faults import Faults, Place
 from tilewright.debug.executor.machine import Machine, Unsupported
 from tilewright.debug.executor.memory import Memory
-from tilewright.debug.executor.ops import HANDLERS, REGION_HANDLERS
+from tilewright.debug.executor.ops import HANDLERS, REGION_HANDLERS, hints
 from tilewright.debug.executor.program import Program, compiled
 from tilewright.debug.executor.races import Races
-from tilewright.errors import LauncherFailed, UsageError
+from tilewright.debug.patience import StillRunning
+from tilewright.errors import LauncherFailed, TilewrightError, UsageError
 from tilewright.hardware.target import Target
 from tilewright.launch.launch import Launch, python_function
 from tilewright.records import Finding
@@ -48,6 +49,7 @@ class Executor:
     launches: list[Launch] = field(default_factory=list)
     programs: int = 0
     complete: bool = True
+    _machine: Machine | None = None
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.poisoned)
@@ -67,18 +69,34 @@ class Executor:
         try:
             self._run(launch, program)
         except Unsupported as limit:
-            self.complete = False
-            self.faults.add(
-                "unsupported", limit.place, limit.words, grid=launch.grid, programs=[], lanes=0, severity="warning"
-            )
+            self._give_up(launch, limit.place, limit.words)
+        except (TilewrightError, StillRunning):
+            raise
+        except Exception as error:
+            words = f"the checked executor itself fails here ({type(error).__name__}: {error}): please report it"
+            self._give_up(launch, self.at or Place(None, None), words)
+
+    @property
+    def at(self) -> Place | None:
+        """The line of the kernel that is, or was last, executed."""
+        machine = self._machine
+        return None if machine is None or machine.op is None else machine.place(machine.op)
+
+    def _give_up(self, launch: Launch, place: Place, words: str) -> None:
+        """A launch that cannot be executed: said aloud, and no verdict is complete without it."""
+        self.complete = False
+        remedy = "--interpreter runs it in Triton's own interpreter, with fewer checks"
+        self.faults.add("unsupported", place, words, grid=launch.grid, programs=[], lanes=0, remedy=remedy)
 
     def findings(self) -> list[Finding]:
         return self.faults.findings()
 
     def _run(self, launch: Launch, program: Program) -> None:
         machine = Machine(program.module, launch.grid, self.memory, self.faults, HANDLERS, REGION_HANDLERS, self.stdout)
+        self._machine = machine
         machine.races = Races(launch.programs, program.synchronises)
         machine.observed = program.observed
+        machine.check_hints = hints.check
         machine.launch_index = len(self.launches) - 1
         machine.trace = self.trace
         self.programs += launch.programs

@@ -105,6 +105,7 @@ class Machine:
     races: Races = field(default_factory=lambda: Races(0, synchronises=False))
     written: set[int] | None = None  # ids of storages that the launch may store to; None for any
     observed: frozenset[int] | None = None  # operations whose results are looked at; None for all
+    check_hints: Callable[[Machine, Op, Tile], None] | None = None
     launch_index: int = 0
     changes: int = 0  # counts stores and atomics that changed memory
     counts_changes: bool = False  # whether a store of what is there already is told from one that changes something
@@ -186,6 +187,8 @@ class Machine:
                 raise self.unsupported(op, f"{op.name} is not supported by the checked executor")
             self.scope = scope
             result = handler(self, op, [scope[name] for name in op.operands])
+            if op.hinted and self.check_hints is not None:
+                self.check_hints(self, op, result)
             if op.results:
                 if len(op.results) == 1:
                     scope.values[op.results[0]] = result

@@ -173,6 +173,12 @@ class Memory:
         x, y, _ = self.grids[site.launch]
         return (program % x, program // x % y, program // (x * y)), site
 
+    def last_site(self, tensor: Tensor) -> Site | None:
+        """The line among those that stored to a tensor's storage which came last."""
+        storage = self.known(tensor)
+        last = -1 if storage is None else int(storage.last_writes().max()) >> 32
+        return self.sites[last] if last >= 0 else None
+
     def unwritten(self, tensor: Tensor) -> Tensor:
         """True where no launch stored to an element of a view."""
         storage = self.known(tensor)
