@@ -26,6 +26,7 @@ class Conflicts:
     write_write: Tensor | None = None
     redundant: Tensor | None = None
     read_write: Tensor | None = None
+    shared: Tensor | None = None  # atomics that meet those of other programs: no race
 
 
 @dataclass
@@ -79,11 +80,15 @@ class Races:
             found.read_write = _either(found.read_write, self._meets(storage, readers, units, program))
         name = "adder" if atomic else "writer"
         own = storage.plane(name, torch.int32, NOBODY)
+        if atomic:
+            before = own.index_select(0, units)
+            found.shared = (before != NOBODY) & (before != program)
         own.scatter_(0, units, program)
-        if not atomic:
-            lost = own.index_select(0, units) != program
-            if any_set(lost):
-                found.write_write = _either(found.write_write, lost)
+        lost = own.index_select(0, units) != program
+        if atomic:
+            found.shared = _either(found.shared, lost)
+        elif any_set(lost):
+            found.write_write = _either(found.write_write, lost)
         if self.order is not None:
             self._stamp(storage, name, units, stamp)
             # Who read before is ordered before this write, or was reported: what follows need only look at the write.

@@ -19,6 +19,7 @@ _KEYWORD = re.compile(r"(?<![\w.%])(\w+) = ([\w.\-]+)")
 _RESULTS = re.compile(r"^((?:%[\w$.\-]+(?::\d+)?(?:, )?)+) = ")
 _NAME = re.compile(r"[\w.$\-]*")
 _ARGUMENT = re.compile(r"(%[\w$.\-]+): (.+)$", re.DOTALL)
+_HINTS = frozenset(("tt.divisibility", "tt.contiguity", "tt.constancy"))
 _OPENERS, _CLOSERS = "<({[", ">)}]"
 
 
@@ -62,6 +63,7 @@ class Op:
     location: Location
     regions: list[Region] = field(default_factory=list)
     cache: Any = None
+    hinted: bool = False  # carries what the kernel promises of its result
 
 
 @dataclass(slots=True)
@@ -237,7 +239,10 @@ class _Reader:
             result_types = _arrow_types(rest)
         plain, attributes = _attributes(body)
         operands = tuple(_VALUE.findall(_without_strings(plain)))
-        return Op(index, name, results, operands, kinds, result_types, attributes, plain, location, regions)
+        hinted = not _HINTS.isdisjoint(attributes)
+        return Op(
+            index, name, results, operands, kinds, result_types, attributes, plain, location, regions, hinted=hinted
+        )
 
     def _location(self, text: str) -> Location:
         text = text.strip()

@@ -12,6 +12,7 @@ from tilewright.debug.executor.memory import Region
 from tilewright.debug.executor.storage import Storage
 from tilewright.debug.executor.tile import Tile, all_set, any_set, known_bounds
 from tilewright.debug.executor.ttir import Op
+from tilewright.records import Severity
 
 
 @dataclass
@@ -109,6 +110,10 @@ class Access:
             element=region.coordinates(address),
         )
 
+    def element(self, region: Region, lanes: Tensor) -> str:
+        """The element that the first of some lanes points at: ``y_ptr[3, 0]``."""
+        return f"{region.name}[{', '.join(map(str, region.coordinates(self._first(lanes))))}]"
+
     def _first(self, lanes: Tensor) -> int:
         """Address of the first set lane of the first program."""
         size = self.machine.scope.size
@@ -204,6 +209,9 @@ def shadow_units(
     return storage.shadow(units), owners.repeat_interleave(parts), flat.repeat_interleave(parts)
 
 
+_SEVERITIES: dict[str, Severity] = {"redundant-write": "warning", "nondeterministic": "note"}
+
+
 def report_race(
     access: Access, region: Region, kind: str, units: Tensor, programs: Tensor, racing: Tensor, index: Tensor
 ) -> None:
@@ -217,6 +225,7 @@ def report_race(
         "write-write-race": "programs write different values to one element, in no order",
         "read-write-race": "one program writes what another reads, in no order",
         "redundant-write": "several programs write the same value to one element",
+        "nondeterministic": "several programs add floats to one element, in an order that differs from run to run",
     }[kind]
     words = f"{what}: {region.name}[{', '.join(map(str, element))}]"
     machine.faults.add(
@@ -228,7 +237,7 @@ def report_race(
         lanes=int(racing.sum()),
         tensor=region.name,
         element=element,
-        severity="warning" if kind == "redundant-write" else "error",
+        severity=_SEVERITIES.get(kind, "error"),
     )
 
 

@@ -104,7 +104,12 @@ def _updated(access: Access, region: Region, inside: Tensor | None, values: Tens
     wrote: Tensor | bool = True if rule.wrote is None else rule.wrote(before, mine)
     _synchronise(access, storage, where, owners, rule.ordering, wrote)
     conflicts = machine.races.write(storage, units, programs, None, machine.stamp, atomic=True)
-    for name, lanes in (("write-write-race", conflicts.write_write), ("read-write-race", conflicts.read_write)):
+    shared = conflicts.shared if rule.kind == "fadd" else None
+    for name, lanes in (
+        ("write-write-race", conflicts.write_write),
+        ("read-write-race", conflicts.read_write),
+        ("nondeterministic", shared),
+    ):
         if lanes is not None and any_set(lanes):
             report_race(access, region, name, units, programs, lanes, flat)
     if inside is None:

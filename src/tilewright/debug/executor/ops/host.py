@@ -58,27 +58,6 @@ def _assume(machine: Machine, op: Op, operands: list[Tile]) -> None:
         machine.report(op, "false-hint", broken, words)
 
 
-def check_hints(machine: Machine, op: Op, tile: Tile) -> None:
-    """``tl.multiple_of`` and its kin, which end up as attributes of the operation that made the value."""
-    hint = op.attributes.get("tt.divisibility")
-    if hint is None or tile.data.dtype != torch.int64:
-        return
-    numbers = [int(n) for n in re.findall(r"-?\d+", hint.partition(":")[0])]
-    rank = len(tile.shape)
-    full = tile.full()
-    starts = full.data
-    for axis, number in enumerate(numbers[: max(rank, 1)]):
-        if number <= 1:
-            continue
-        # The promise is about the first lane of each run of consecutive ones along an axis: check the first.
-        first = starts.select(axis + 1, 0) if rank else starts
-        broken = first % number != 0
-        if any_set(broken):
-            bad = int(first[broken].reshape(-1)[0])
-            words = f"tl.multiple_of promises multiples of {number}, and the value is {bad}"
-            machine.report(op, "false-hint", broken, words)
-
-
 def _nothing(machine: Machine, op: Op, operands: list[Tile]) -> None:
     return None
 

@@ -40,7 +40,7 @@ def write(machine: Machine, op: Op, pointer: Tile, value: Tile, live: Tensor | N
         if value.poison is not None:
             reached = value.poison != 0 if inside is None else (value.poison != 0) & inside
             if any_set(reached):
-                machine.report_poison(op, reached, value.poison, f"is stored to {region.name}")
+                machine.report_poison(op, reached, value.poison, f"is stored to {access.element(region, reached)}")
         _scattered(access, region, inside, elements.to_memory(value.data, element))
 
 

@@ -1,0 +1,354 @@
+"""Small kernels with one fault each, and the same kernels without it: launchers take ``wrong``. Faulty lines are tagged."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+# ----------------------------------------------------------------------------------------------------- bounds
+
+
+@triton.jit
+def _copy(x_ptr, y_ptr, n, m, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * stride + lanes, mask=lanes < n, other=0.0)  # load
+    tl.store(y_ptr + row * stride + lanes, x, mask=lanes < m)  # store
+
+
+def reads_past_the_storage(wrong):
+    x, y = torch.randn(3, 10), torch.empty(3, 10)
+    _copy[(3,)](x, y, 12 if wrong else 10, 10, 10, BLOCK=16)
+
+
+def reads_padding_of_a_view(wrong):
+    x, y = torch.randn(4, 16)[:, :10], torch.zeros(4, 16)
+    _copy[(4,)](x, y, 11 if wrong else 10, 10, 16, BLOCK=16)
+
+
+def writes_past_the_storage(wrong):
+    x, y = torch.randn(3, 16), torch.zeros(3, 16)[:2]
+    _copy[(3 if wrong else 2,)](x, torch.zeros(2, 16), 16, 16, 16, BLOCK=16)
+    return y
+
+
+def writes_a_neighbour_in_a_pool(wrong):
+    pool = torch.zeros(96)
+    _copy[(2,)](torch.randn(2, 16), pool[32:64].view(2, 16), 16, 16, 32 if wrong else 16, BLOCK=16)
+
+
+@triton.jit
+def _shifted(x_ptr, y_ptr, n, shift, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes - shift, mask=lanes < n)  # load
+    tl.store(y_ptr + lanes, x, mask=lanes < n)
+
+
+def reads_before_the_start(wrong):
+    _shifted[(2,)](torch.randn(40), torch.empty(40), 40, 2 if wrong else 0, BLOCK=32)
+
+
+def reads_what_a_stride_skips(wrong):
+    x = torch.randn(80)[::2]
+    _shifted[(2,)](x if wrong else x.contiguous(), torch.empty(40), 40, 0, BLOCK=32)
+
+
+@triton.jit
+def _wild(table_ptr, y_ptr, COUNT: tl.constexpr):
+    p = tl.load(table_ptr + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    tl.store(y_ptr + tl.program_id(0), tl.load(p))  # load
+
+
+def reads_where_no_tensor_is(wrong):
+    x = torch.ones(2)
+    table = torch.tensor([x.data_ptr(), 64 if wrong else x.data_ptr() + 4])
+    _wild[(2,)](table, torch.empty(2), COUNT=2)
+
+
+# ------------------------------------------------------------------------------------------------------ races
+
+
+@triton.jit
+def _own_row(y_ptr, rows, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0) % rows
+    lanes = tl.arange(0, BLOCK)
+    tl.store(y_ptr + row * n + lanes, tl.program_id(0), mask=lanes < n)  # store
+
+
+def programs_share_a_row(wrong):
+    _own_row[(6,)](torch.zeros(6, 10), 4 if wrong else 6, 10, BLOCK=16)
+
+
+@triton.jit
+def _ones(y_ptr, rows, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0) % rows
+    lanes = tl.arange(0, BLOCK)
+    tl.store(y_ptr + row * n + lanes, 1.0, mask=lanes < n)  # store
+
+
+def programs_write_the_same(wrong):
+    _ones[(6,)](torch.zeros(6, 10), 4 if wrong else 6, 10, BLOCK=16)
+
+
+@triton.jit
+def _in_place(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes + 1, mask=lanes + 1 < n, other=0.0)
+    tl.store(y_ptr + lanes, x, mask=lanes < n)  # store
+
+
+def shifts_in_place(wrong):
+    x = torch.randn(64)
+    _in_place[(4,)](x, x if wrong else torch.empty(64), 64, BLOCK=16)
+
+
+@triton.jit
+def _tree(x_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.store(x_ptr + lanes // 2, lanes)  # store
+
+
+@triton.jit
+def _pairs(x_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.store(x_ptr + lanes // 2, lanes // 2)
+
+
+def lanes_disagree(wrong):
+    (_tree if wrong else _pairs)[(1,)](torch.zeros(16, dtype=torch.int32), 16, BLOCK=16)
+
+
+@triton.jit
+def _mixed(x_ptr, ATOMIC: tl.constexpr):
+    if ATOMIC:
+        tl.atomic_add(x_ptr, 1)
+    elif tl.program_id(0) == 0:
+        tl.store(x_ptr, 5)
+    else:
+        tl.atomic_add(x_ptr, 1)  # atomic
+
+
+def stores_what_others_add_to(wrong):
+    _mixed[(3,)](torch.zeros(1, dtype=torch.int32), ATOMIC=not wrong)
+
+
+# --------------------------------------------------------------------------------------------- undefined values
+
+
+@triton.jit
+def _row_sum(x_ptr, y_ptr, n, BLOCK: tl.constexpr, OTHER: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    if OTHER:
+        x = tl.load(x_ptr + row * n + lanes, mask=lanes < n, other=0.0)
+    else:
+        x = tl.load(x_ptr + row * n + lanes, mask=lanes < n)  # origin
+    tl.store(y_ptr + row, tl.sum(x))  # store
+
+
+def sums_dead_lanes(wrong):
+    _row_sum[(3,)](torch.randn(3, 10), torch.empty(3), 10, BLOCK=16, OTHER=not wrong)
+
+
+@triton.jit
+def _index_of_dead_lanes(i_ptr, x_ptr, y_ptr, n, BLOCK: tl.constexpr, MASKED: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    i = tl.load(i_ptr + lanes, mask=lanes < n)  # origin
+    if MASKED:
+        x = tl.load(x_ptr + i, mask=lanes < n)
+    else:
+        x = tl.load(x_ptr + i)  # address
+    tl.store(y_ptr + lanes, x, mask=lanes < n)
+
+
+def gathers_by_dead_lanes(wrong):
+    _index_of_dead_lanes[(1,)](torch.arange(10), torch.randn(10), torch.empty(10), 10, BLOCK=16, MASKED=not wrong)
+
+
+@triton.jit
+def _branch_on(x_ptr, y_ptr, n):
+    x = tl.load(x_ptr, mask=n > 0)  # origin
+    if x > 0:  # branch
+        tl.store(y_ptr, 1.0)
+
+
+def branches_on_a_dead_lane(wrong):
+    _branch_on[(1,)](torch.ones(1), torch.zeros(1), 0 if wrong else 5)
+
+
+@triton.jit
+def _accumulate(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    y = tl.load(y_ptr + lanes, mask=lanes < n, other=0.0)  # origin
+    tl.store(y_ptr + lanes, y + tl.load(x_ptr + lanes, mask=lanes < n, other=0.0), mask=lanes < n)  # store
+
+
+def accumulates_into_empty(wrong):
+    y = torch.empty(40) if wrong else torch.zeros(40)
+    _accumulate[(2,)](torch.randn(40), y, 40, BLOCK=32)
+
+
+def accumulates_into_a_half_written_one(wrong):
+    y = torch.empty(40)
+    y[:10] = 1.0
+    if not wrong:
+        y[10:] = 2.0
+    _accumulate[(2,)](torch.randn(40), y, 40, BLOCK=32)
+
+
+@triton.jit
+def _atomic(y_ptr, BLOCK: tl.constexpr):
+    tl.atomic_add(y_ptr + tl.arange(0, BLOCK), 1)  # atomic
+
+
+def adds_to_empty_integers(wrong):
+    y = torch.empty(16, dtype=torch.int32) if wrong else torch.zeros(16, dtype=torch.int32)
+    _atomic[(2,)](y, BLOCK=16)
+
+
+# ---------------------------------------------------------------------------------------------------- integers
+
+
+@triton.jit
+def _far(x_ptr, y_ptr, stride, BLOCK: tl.constexpr, WIDE: tl.constexpr):
+    row = tl.program_id(0)
+    if WIDE:
+        row = row.to(tl.int64)
+    lanes = tl.arange(0, BLOCK)
+    tl.store(y_ptr + tl.program_id(0) * BLOCK + lanes, tl.load(x_ptr + row * stride + lanes))  # load
+
+
+def offset_wraps(wrong):
+    x = torch.empty(5, 2**29 + 16, dtype=torch.int8)  # never touched as a whole
+    x[:, :16] = 1
+    _far[(5,)](x, torch.empty(5, 16, dtype=torch.int8), x.stride(0), BLOCK=16, WIDE=not wrong)
+
+
+@triton.jit
+def _hashed(key_ptr, x_ptr, y_ptr, BLOCK: tl.constexpr, HOW: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    h = tl.load(key_ptr + lanes) * 2654435 + 97
+    if HOW == "rem":
+        h = h % 64
+        h = tl.where(h < 0, h + 64, h)
+    elif HOW == "and":
+        h = h & 63
+    elif HOW == "shift":
+        h = (h >> 26) & 63
+    elif HOW == "xor":
+        h = (h ^ (h * 31)) & 63
+    tl.store(y_ptr + lanes, tl.load(x_ptr + h))
+
+
+def hash_wraps(how):
+    key = torch.arange(16, dtype=torch.int32) * 100_003
+    _hashed[(1,)](key, torch.randn(64), torch.empty(16), BLOCK=16, HOW=how)
+
+
+@triton.jit
+def _divided(x_ptr, y_ptr, n, BLOCK: tl.constexpr, GUARDED: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes)
+    q = n // x  # origin
+    if GUARDED:
+        q = tl.where(x == 0, 0, q)
+    tl.store(y_ptr + lanes, q)  # store
+
+
+def divides_by_zero(wrong):
+    x = torch.arange(16, dtype=torch.int32)
+    _divided[(1,)](x, torch.empty(16, dtype=torch.int32), 100, BLOCK=16, GUARDED=not wrong)
+
+
+@triton.jit
+def _shifted_far(x_ptr, y_ptr, limit, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    y = 1 << tl.load(x_ptr + lanes)  # origin
+    tl.store(y_ptr + lanes, y, mask=lanes < limit)  # store
+
+
+def shifts_too_far(wrong):
+    x = torch.arange(24, 40, dtype=torch.int32)
+    _shifted_far[(1,)](x, torch.zeros(16, dtype=torch.int32), 16 if wrong else 8, BLOCK=16)
+
+
+# ------------------------------------------------------------------------------------------ alignment and hints
+
+
+@triton.jit
+def _described(x_ptr, y_ptr, M, N, stride, BM: tl.constexpr, BN: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, shape=[M, N], strides=[stride, 1], block_shape=[BM, BN])  # descriptor
+    lanes = tl.arange(0, BM)[:, None] * BN + tl.arange(0, BN)[None, :]
+    tl.store(y_ptr + lanes, x.load([0, 0]))
+
+
+def descriptor_of_crooked_rows(wrong):
+    n = 18 if wrong else 20
+    _described[(1,)](torch.randn(8, n), torch.empty(8, 16), 8, n, n, BM=8, BN=16)
+
+
+def descriptor_of_a_crooked_base(wrong):
+    x = torch.randn(8 * 20 + 4)[1 if wrong else 4 :][: 8 * 20].view(8, 20)
+    _described[(1,)](x, torch.empty(8, 16), 8, 20, 20, BM=8, BN=16)
+
+
+@triton.jit
+def _reinterpreted(x_ptr, y_ptr, shift):
+    p = (x_ptr + shift).to(tl.pointer_type(tl.int32), bitcast=True)
+    tl.store(y_ptr, tl.load(p))  # load
+
+
+def loads_four_bytes_from_the_second(wrong):
+    _reinterpreted[(1,)](torch.zeros(16, dtype=torch.uint8), torch.empty(1, dtype=torch.int32), 2 if wrong else 4)
+
+
+@triton.jit
+def _hinted(x_ptr, y_ptr, stride, BLOCK: tl.constexpr, HOW: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    if HOW == "assume":
+        tl.assume(stride % 16 == 0)  # hint
+    elif HOW == "multiple":
+        stride = tl.multiple_of(stride, 16)  # hint
+    elif HOW == "tile":
+        lanes = tl.multiple_of(stride + lanes, 16) - stride  # hint
+    elif HOW == "contiguous":
+        lanes = tl.max_contiguous(lanes * stride // 32, 8) * 32 // stride  # hint
+    tl.store(y_ptr + lanes, tl.load(x_ptr + stride + lanes))
+
+
+def hints(how, stride):
+    _hinted[(1,)](torch.randn(96), torch.empty(16), stride, BLOCK=16, HOW=how)
+
+
+# ------------------------------------------------------------------------------------------------------- order
+
+
+@triton.jit
+def _summed(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes, mask=lanes < n, other=0)
+    tl.atomic_add(y_ptr, tl.sum(x))  # atomic
+
+
+def sums_by_atomics(dtype, programs=4):
+    x = torch.ones(programs * 16, dtype=dtype)
+    y = torch.zeros(1, dtype=dtype)
+    _summed[(programs,)](x, y, programs * 16, BLOCK=16)
+    return y
+
+
+def grid_too_high(wrong):
+    _own_row[(1, 70_000 if wrong else 1)](torch.zeros(1, 10), 1, 10, BLOCK=16)
+
+
+@triton.jit
+def _assembly(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes)
+    y = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=tl.int32, is_pure=True, pack=1)  # asm
+    tl.store(y_ptr + lanes, y)
+
+
+def uses_assembly():
+    _assembly[(1,)](torch.zeros(16, dtype=torch.int32), torch.empty(16, dtype=torch.int32), BLOCK=16)
