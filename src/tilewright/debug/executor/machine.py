@@ -38,7 +38,9 @@ _UNDEFINED = {
     "uninitialized-read": "a value from memory that nobody has written",
     "integer-hazard": "the result of a division by zero or of a shift by more than the width",
 }
-_ENDS = frozenset(("scf.yield", "scf.condition", "tt.return", "tt.reduce.return", "tt.scan.return"))
+_ENDS = frozenset(
+    ("scf.yield", "scf.condition", "tt.return", "tt.reduce.return", "tt.scan.return", "tt.map_elementwise.return")
+)
 
 
 class Unsupported(Exception):

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 
 from . import kernels_lanewise as k
-from .samples import DTYPES, FLOATS, INTEGERS, operands
+from .comparing import first_wrong
+from .launching import outer_kernel, run, scalar_kernel
+from .samples import DTYPES, FLOATS, INTEGERS, np_take, operands
 
 
 @dataclass(frozen=True)
@@ -223,3 +225,31 @@ def widened(function: Callable[..., np.ndarray], name: str) -> Callable[..., np.
     """In twice the precision where there is one."""
     wide = {"fp32": "float64", "fp64": "float64"}[name]
     return lambda *v: np.asarray(function(*(x.astype(wide) for x in v))).astype(numpy_name(name))
+
+
+def uneven_cases() -> list[Case]:
+    """Of each operation with two operands one dtype: for tiles of which some axes, or programs, are alike."""
+    every = [c for c in integer_cases() + floating_cases() if len(c.inputs) == 2]
+    return [
+        c for c in every if c.inputs in (("int32", "int32"), ("uint8", "uint8"), ("fp32", "fp32"), ("bool", "bool"))
+    ]
+
+
+def check_outer(case: Case, seed: int, block: int = 8, programs: int = 3) -> str:
+    """A column of each program with a row of all."""
+    x, y = (t[: block * programs].clone() for t in case.draw(64, seed))
+    out = torch.zeros(programs, block, block, dtype=DTYPES[case.output])
+    run(outer_kernel, (programs,), x, y, out, OP=case.op, BLOCK=block)
+    shape = (programs, block, block)
+    left = np_take(x, torch.arange(programs * block).reshape(programs, block, 1).expand(shape)).reshape(-1)
+    right = np_take(y, torch.arange(block).reshape(1, 1, block).expand(shape)).reshape(-1)
+    return first_wrong(out.reshape(-1), case.expected(left, right), case.ulps, [left, right])
+
+
+def check_scalar(case: Case, seed: int, programs: int = 16) -> str:
+    """A value of each program with one of all, neither of them a tile."""
+    x, y = (t[:programs].clone() for t in case.draw(64, seed))
+    out = torch.zeros(programs, dtype=DTYPES[case.output])
+    run(scalar_kernel, (programs,), x, y, out, OP=case.op)
+    right = np_take(y, torch.zeros(programs, dtype=torch.int64))
+    return first_wrong(out, case.expected(x, right), case.ulps, [x, right])

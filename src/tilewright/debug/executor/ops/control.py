@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import math
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from torch import Tensor
 from tilewright.debug.executor.machine import Machine, RegionHandler, Running, Scope, Values
 from tilewright.debug.executor.ops.reduction import callee
 from tilewright.debug.executor.tile import Block, Tile, any_set, known_bounds, merge
-from tilewright.debug.executor.ttir import Op
+from tilewright.debug.executor.ttir import Op, integer
 
 Parts = list[tuple[Tensor | None, Values]]
 
@@ -151,9 +151,36 @@ def _call(machine: Machine, op: Op, scope: Scope) -> Running:
     return results
 
 
-def _map_elementwise(machine: Machine, op: Op, scope: Scope) -> Generator[None, None, Values]:
-    raise machine.unsupported(op, "tl.map_elementwise is not supported by the checked executor")
-    yield
+def _map_elementwise(machine: Machine, op: Op, scope: Scope) -> Running:
+    """Lanes run as programs of a scalar function, ``pack`` neighbours to a call."""
+    pack = integer(op.attributes, "pack", 1)
+    operands = [scope[name] for name in op.operands]
+    shape = operands[0].shape
+    calls = scope.size * math.prod(shape) // pack
+    inner = Scope(scope.programs.repeat_interleave(calls // scope.size))
+    lanes = []
+    for tile in operands:
+        for j in range(pack):
+            lanes.append(
+                tile.planes(lambda plane, j=j: plane.expand(scope.size, *shape).reshape(calls, pack)[:, j], ())  # type: ignore[misc]
+            )
+    inner.bind(op.regions[0].blocks[0].arguments, lanes)
+    results = yield from machine.blocks(op.regions[0], inner)
+    machine.scope = scope
+    return [_side_by_side(results[i : i + pack], calls, (scope.size, *shape)) for i in range(0, len(results), pack)]
+
+
+def _side_by_side(lanes: Values, calls: int, sizes: tuple[int, ...]) -> Tile:
+    """One tile from the results of calls, which hold one lane of each pack."""
+
+    def together(planes: list[Tensor]) -> Tensor:
+        return torch.stack([plane.expand(calls) for plane in planes], dim=1).reshape(sizes)
+
+    tile = Tile(together([lane.data for lane in lanes]), sizes[1:], lanes[0].element)
+    if any(lane.poison is not None for lane in lanes):
+        clean = torch.zeros(1, dtype=torch.uint8)
+        tile.poison = together([clean if lane.poison is None else lane.poison for lane in lanes])
+    return tile
 
 
 REGION_OPS: dict[str, RegionHandler] = {

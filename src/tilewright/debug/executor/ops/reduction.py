@@ -102,7 +102,7 @@ def _combined(machine: Machine, op: Op, simple: Op | None, first: list[Tile], se
     shape = torch.broadcast_shapes(*(tile.data.shape for tile in (*first, *second)))
     lanes = [_as_programs(tile, shape) for tile in (*first, *second)]
     outer = machine.scope
-    scope = Scope(torch.zeros(int(torch.Size(shape).numel()), dtype=torch.int64))
+    scope = Scope(outer.programs[: shape[0]].repeat_interleave(torch.Size(shape[1:]).numel()))
     block = op.regions[0].blocks[0]
     scope.bind(block.arguments, lanes)
     results = machine.drain(machine.blocks(op.regions[0], scope))

@@ -109,8 +109,8 @@ def _nearest(exact: Fraction, plain: float) -> float:
     try:
         value = exact.numerator / exact.denominator  # rounded once, subnormals too
     except OverflowError:
-        return math.copysign(math.inf, exact)
-    return value or math.copysign(0.0, exact)
+        return math.inf if exact > 0 else -math.inf
+    return value or (0.0 if exact > 0 else -0.0)
 
 
 def exact_or_odd(values: Tensor, *, unsigned: bool) -> Tensor:

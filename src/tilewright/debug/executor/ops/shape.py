@@ -32,7 +32,11 @@ def _constant_tile(text: str, shape: tuple[int, ...], element: str) -> Tile:
     if isinstance(value, Tensor):
         return Tile(value.reshape((1,) * (len(shape) + 1)), shape, element)
     bounds = (int(value), int(value)) if dtype == torch.int64 else None
-    return Tile(torch.full((1,) * (len(shape) + 1), value, dtype=dtype), shape, element, bounds)
+    if dtype.is_floating_point:  # printed to as many digits as tell it from its neighbours: to be rounded
+        data = torch.tensor(value, dtype=torch.float64).to(dtype)
+    else:
+        data = torch.tensor(value, dtype=dtype)
+    return Tile(data.reshape((1,) * (len(shape) + 1)), shape, element, bounds)
 
 
 def _number(text: str, element: str) -> int | float | bool | Tensor:
