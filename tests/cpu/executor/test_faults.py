@@ -63,7 +63,9 @@ def test_a_fault_is_named_and_its_twin_is_left_alone(name):
 
 
 def test_out_of_bounds_tells_the_view_from_the_storage():
-    words = {name: faults(getattr(wrong, name), True)[-1].message for name in FAULTS if name.startswith(("reads", "writes"))}
+    words = {
+        name: faults(getattr(wrong, name), True)[-1].message for name in FAULTS if name.startswith(("reads", "writes"))
+    }
     assert words["reads_past_the_storage"].endswith("1 element past its end")
     assert words["reads_before_the_start"].endswith("2 elements before its start")
     for name in ("reads_padding_of_a_view", "reads_what_a_stride_skips", "writes_a_neighbour_in_a_pool"):

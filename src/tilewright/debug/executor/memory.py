@@ -106,9 +106,11 @@ class Memory:
         self.regions: list[Region] = []
         self.sites: list[Site] = []
         self.grids: list[tuple[int, int, int]] = []
+        self._others: list[tuple[int, int, Tensor]] | None = None  # tensors that are no parameters, once asked for
 
     def start_launch(self, grid: tuple[int, int, int]) -> None:
         self.regions = []
+        self._others = None
         self.grids.append(grid)
         for storage in self._storages.values():
             storage.end_launch()
@@ -144,14 +146,23 @@ class Memory:
         for region in self.regions:
             if region.low <= address < region.high:
                 return region
-        best = None
-        for tensor in gc.get_objects():
-            if type(tensor) is Tensor and tensor.device.type == "cpu" and tensor.numel():
-                low = tensor.data_ptr()
-                high = low + _span(tensor) * tensor.element_size()
-                if low <= address < high and (best is None or tensor.numel() > best.numel()):
-                    best = tensor
+        inside = [tensor for low, high, tensor in self._living() if low <= address < high]
+        best = max(inside, key=lambda tensor: tensor.numel(), default=None)
         return None if best is None else self.admit("(a tensor in a pointer table)", best)
+
+    def _living(self) -> list[tuple[int, int, Tensor]]:
+        """First address, that behind the last, and the tensor, of all CPU tensors of this process."""
+        if self._others is None:
+            every = [t for t in gc.get_objects() if type(t) is Tensor and t.device.type == "cpu" and t.numel()]
+            self._others = [(t.data_ptr(), t.data_ptr() + _span(t) * t.element_size(), t) for t in every]
+        return self._others
+
+    def nowhere(self, addresses: Tensor) -> Tensor:
+        """True where an address lies in no tensor."""
+        found = torch.ones(addresses.shape, dtype=torch.bool)
+        for low, high in [(r.low, r.high) for r in self.regions] + [(low, high) for low, high, _ in self._living()]:
+            found &= (addresses < low) | (addresses >= high)
+        return found
 
     def site(self, site: Site) -> int:
         """The number of a place of stores."""

@@ -61,7 +61,7 @@ class Access:
             first = int(addresses[left][0])
             region = self.machine.memory.find(first)
             if region is None:
-                lanes = left & (addresses == first)
+                lanes = left & self.machine.memory.nowhere(addresses)
                 found.append((None, lanes))
             else:
                 lanes = left & (addresses >= region.low) & (addresses < region.high)
