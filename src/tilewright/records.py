@@ -170,7 +170,11 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What one case showed: its findings, how outputs compare, and how long it took."""
+    """What one case showed: its findings, how outputs compare, and how long it took.
+
+    With ``addresses_only`` its tensors are too large for this machine: nothing was compared, and of each
+    launch the programs at the edges of the grid ran.
+    """
 
     case: Case
     findings: tuple[Finding, ...] = ()
@@ -179,6 +183,7 @@ class CaseResult:
     launches: int = 0
     programs: int = 0
     seconds: float = 0.0
+    addresses_only: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def shrink(
         try:
             result = check(candidate)
         except TilewrightError:
-            return False
+            return False  # sizes that the inputs cannot be made for, or the reference refuses
         return any(f.kind == finding.kind and f.line == finding.line for f in result.findings)
 
     progress = True
@@ -45,7 +45,7 @@ def _simpler(operator: Operator, case: Case) -> Iterator[Case]:
         size = case.arguments.get(name)
         if not isinstance(size, int) or isinstance(size, bool):
             continue
-        for smaller in sorted({1, 2, size // 4, size // 2, size - 1}):
+        for smaller in sorted({1, 2, size // 4, size // 2, size - size // 8, size - 1}):
             if 0 < smaller < size and operator.allows({**case.arguments, name: smaller}):
                 yield replace(case, arguments={**case.arguments, name: smaller})
     for name, options in operator.choices.items():

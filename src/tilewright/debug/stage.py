@@ -66,7 +66,7 @@ class DebugOptions:
     pdb: bool = False
     budget_seconds: float | None = 60.0
     case_seconds: float = 120.0
-    shrink_seconds: float = 10.0
+    shrink_seconds: float = 4.0
     memory_bytes: int = 8 * 2**30
     stdout_to_stderr: bool = False
     executor: Literal["checked", "interpreter", "both", "device"] = "checked"
@@ -161,6 +161,10 @@ def _cut_short(planned: int, results: Sequence[CaseResult], options: DebugOption
 
 def _about(plan: Plan, results: Sequence[CaseResult], options: DebugOptions) -> list[str]:
     notes = []
+    huge = sum(result.addresses_only for result in results)
+    if huge:
+        said = "too large to compare values: addresses checked, in the programs at the edges of each grid"
+        notes.append(f"{part(huge, len(results), 'case')} {said}")
     if plan.total > 1:
         ran = {result.case for result in results}
         checked = plan.default + sum(case in ran for case in plan.configured)
@@ -177,9 +181,12 @@ def smallest_by_finding(report: DebugReport) -> dict[Finding, Case]:
 
 
 def _first_of_each(results: Sequence[CaseResult]) -> list[Finding]:
+    """One of each fault, to be made small; notes are none."""
     first: dict[Any, Finding] = {}
     for result in results:
         for finding in result.findings:
+            if finding.severity == "note" or result.addresses_only:
+                continue  # what shows at such sizes alone has no smaller case worth the search
             first.setdefault(fault_key(finding), finding)
     return list(first.values())
 

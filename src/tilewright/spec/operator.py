@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from tilewright.errors import UnknownDim, UnknownParameter, UsageError
+from tilewright.errors import TilewrightError, UnknownDim, UnknownParameter, UsageError
 from tilewright.records import Case, Config
 from tilewright.runtime.table import active_table
 from tilewright.spec import dtypes as dtype_names
@@ -31,6 +32,7 @@ from tilewright.spec.shapes import evaluate
 from tilewright.spec.signature import Parameter, Signature
 from tilewright.spec.space import Space
 from tilewright.spec.suppression import Suppression as Suppression
+from tilewright.spec.virtual import HUGE, virtual
 
 
 class Operator:
@@ -252,8 +254,12 @@ class Operator:
         make = self.values.get(parameter.name) or value_classes.default_for(dtype)
         sizes = self.complete(case.arguments)
         request = value_classes.Request(spec.shape(sizes), dtype, sizes, generator(case.seed, parameter.name))
-        is_drawn = drawn or not dtype.is_floating_point
-        tensor = made(make, request, parameter.name) if is_drawn else torch.empty(request.shape, dtype=dtype)
+        if math.prod(request.shape) * dtype.itemsize >= HUGE:
+            tensor = virtual(request.shape, dtype)
+        elif drawn or not dtype.is_floating_point:
+            tensor = made(make, request, parameter.name)
+        else:
+            tensor = torch.empty(request.shape, dtype=dtype)
         if tuple(tensor.shape) != request.shape or tensor.dtype != dtype:
             raise UsageError(
                 f"values[{parameter.name!r}] made {dtype_names.short(tensor.dtype)}{list(tensor.shape)} "
@@ -275,7 +281,14 @@ class Operator:
         for name in arguments:
             if name not in parameters and not takes_any:
                 raise UnknownParameter(f"{self.name}: inputs() takes no {name!r}", f"it takes {', '.join(parameters)}")
-        made = self.inputs(**arguments)
+        try:
+            made = self.inputs(**arguments)
+        except (TilewrightError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+            words = f"{self.name}: inputs({given}) raises {type(error).__name__}: {error}"
+            raise UsageError(words, "its parameters are the case: give values that it can make tensors of") from error
         if isinstance(made, Mapping):
             return Inputs((), dict(made), ())
         args = tuple(made) if isinstance(made, (tuple, list)) else (made,)

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tilewright.spec.virtual import virtual
+
 ALLOCATIONS = frozenset(("empty", "empty_strided", "empty_like", "empty_permuted", "new_empty", "new_empty_strided"))
 LARGE = 1 << 27
 """Bytes from which on memory is left as it is: filling it would take it from the system."""
@@ -49,8 +51,8 @@ class Poisoned(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
         name = func._schema.name.removeprefix("aten::")
+        result = _allocated(func, args, kwargs or {}) if name in ALLOCATIONS else func(*args, **(kwargs or {}))
         if name in ALLOCATIONS and isinstance(result, Tensor):
             self._remember(result)
         elif func._schema.is_mutable:
@@ -115,6 +117,19 @@ class Poisoned(TorchDispatchMode):
     def allocated(self, tensor: Tensor) -> bool:
         """Whether a tensor lives in memory that was handed out uninitialised."""
         return tensor.untyped_storage().data_ptr() in self.storages
+
+
+def _allocated(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Fresh memory; where the system refuses that much, memory that is only reserved."""
+    try:
+        return func(*args, **kwargs)
+    except RuntimeError as error:
+        if "allocate memory" not in str(error):
+            raise
+        like = func(*args, **{**kwargs, "device": "meta"})
+        return virtual([like.untyped_storage().nbytes() // like.element_size()], like.dtype).as_strided(
+            like.size(), like.stride()
+        )
 
 
 def poison(tensor: Tensor) -> None:

@@ -16,6 +16,7 @@ from tilewright.debug.executor.arguments import bound_arguments
 from tilewright.debug.executor.faults import Faults, Place
 from tilewright.debug.executor.machine import Machine, Unsupported
 from tilewright.debug.executor.memory import Memory
+from tilewright.debug.executor.nonfinite import watched
 from tilewright.debug.executor.ops import HANDLERS, REGION_HANDLERS, hints
 from tilewright.debug.executor.program import Program, compiled
 from tilewright.debug.executor.races import Races
@@ -37,18 +38,26 @@ class Executor:
     Attributes:
         target: the chip that kernels are lowered for.
         poisoned: the mode that knows which memory was handed out uninitialised.
+        edges_only: of each launch run only the programs at the edges of the grid: for tensors of any size.
+        backwards: runs programs from the last to the first.
+        watches_floats: finds where values that are not finite arise (``nonfinite.py``); slower.
         complete: False once a launch met an operation that is not supported.
+        order_matters: some launch looked at what an atomic found, so that its programs may know their order.
     """
 
     target: Target
     poisoned: Poisoned | None = None
     stdout: Callable[[str], None] = print
     trace: Any = None
+    backwards: bool = False
+    watches_floats: bool = False
     memory: Memory = field(init=False)
     faults: Faults = field(default_factory=Faults)
     launches: list[Launch] = field(default_factory=list)
     programs: int = 0
+    edges_only: bool = False
     complete: bool = True
+    order_matters: bool = False
     _machine: Machine | None = None
 
     def __post_init__(self) -> None:
@@ -92,7 +101,8 @@ class Executor:
         return self.faults.findings()
 
     def _run(self, launch: Launch, program: Program) -> None:
-        machine = Machine(program.module, launch.grid, self.memory, self.faults, HANDLERS, REGION_HANDLERS, self.stdout)
+        handlers = watched(HANDLERS) if self.watches_floats else HANDLERS
+        machine = Machine(program.module, launch.grid, self.memory, self.faults, handlers, REGION_HANDLERS, self.stdout)
         self._machine = machine
         machine.races = Races(launch.programs, program.synchronises)
         machine.observed = program.observed
@@ -100,15 +110,16 @@ class Executor:
         machine.launch_index = len(self.launches) - 1
         machine.trace = self.trace
         self.programs += launch.programs
+        self.order_matters |= program.knows_order
         # The mode that poisons watches what the host does; our own operations are none of its business.
         with torch.no_grad(), _disable_current_modes():
             arguments = bound_arguments(launch, program.module.entry, self.memory)
             self._find_written(machine, program)
-            schedule.run(machine, program, arguments)
+            schedule.run(machine, program, arguments, edges_only=self.edges_only)
 
     def _find_written(self, machine: Machine, program: Program) -> None:
         if program.stored is not None:
-            machine.written = {id(r.storage) for r in self.memory.regions if r.name in program.stored}
+            machine.written = {id(r.storage) for r in self.memory.regions if r.name.partition(".")[0] in program.stored}
 
     def _fits(self, launch: Launch) -> bool:
         for axis, (size, limit) in enumerate(zip(launch.grid, GRID_LIMITS, strict=True)):

@@ -36,10 +36,22 @@ class _Coroutine:
     in_vain: bool = False
 
 
-def run(machine: Machine, program: Program, arguments: list[Tile], *, backwards: bool = False) -> None:
-    """Runs every program of the machine's grid, from the first on, or from the last."""
+def edges(grid: tuple[int, int, int]) -> torch.Tensor:
+    """Linear ids of the programs at the edges of a grid, and in the middle: where addresses are extreme."""
+    x, y, z = (torch.tensor(sorted({0, 1, n // 2, n - 2, n - 1} & set(range(n)))) for n in grid)
+    ids: torch.Tensor = ((z[:, None, None] * grid[1] + y[None, :, None]) * grid[0] + x).reshape(-1)
+    return ids
+
+
+def run(
+    machine: Machine, program: Program, arguments: list[Tile], *, backwards: bool = False, edges_only: bool = False
+) -> None:
+    """Runs every program of the machine's grid, from the first on, or from the last; or those at its edges."""
     x, y, z = machine.grid
     count = x * y * z
+    if edges_only and not program.waits:
+        _finishes(machine, machine.call(machine.module.entry, arguments, edges(machine.grid)))
+        return
     if program.waits:
         _one_by_one(machine, arguments, range(count)[::-1] if backwards else range(count))
         return
