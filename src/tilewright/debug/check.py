@@ -109,6 +109,13 @@ def check_case(
     )
 
 
+def executed(operator: Operator, case: Case, inputs: Inputs, target: Target, config: Config | None) -> Ran:
+    """What the checked executor leaves of a call, without a judgement; ``inputs`` are written to."""
+    poisoned = Poisoned()
+    call = _Call(operator, case, config, target, None, None)
+    return _run(call, inputs, Executor(target, poisoned), poisoned)
+
+
 def reported(
     operator: Operator, case: Case, findings: list[Finding], config: Config | None = None
 ) -> tuple[Finding, ...]:

@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tilewright.debug import check, configs, results
+from tilewright.debug import check, comparison, configs, results
 from tilewright.errors import TilewrightError
+from tilewright.hardware.probe import gpu_target
 from tilewright.hardware.targets import find
 from tilewright.launch.capture import record
 from tilewright.launch.compile import lower
@@ -94,6 +95,7 @@ def run_case(
     plain, config = configs.split(operator, case)
     inputs = operator.make_inputs(plain, "cuda")
     expected = check.expectations(operator, inputs, plain)
+    modelled = check.executed(operator, plain, operator.make_inputs(plain), gpu_target() or find(target), config)
     findings: list[Finding] = []
     disagreements: list[Disagreement] = []
     worst: float | None = None
@@ -101,9 +103,9 @@ def run_case(
     for _ in range(RUNS):
         run = _once(operator, plain, inputs, config, expected)
         found, differing, over = check.judge(operator, inputs, expected, run.ran)
-        findings += [_excused(f, operator, plain, target, expected, run.ran) for f in found] + [
-            _written_outside(b) for b in run.broken
-        ]
+        found = [_excused(f, operator, plain, target, expected, run.ran) for f in found]
+        findings += comparison.against_executor(found, run.ran, modelled, expected)
+        findings += [_written_outside(b) for b in run.broken]
         disagreements = disagreements or differing
         worst = over if worst is None else max(worst, over or 0.0)
         findings += _changed(previous, run.ran.results)
