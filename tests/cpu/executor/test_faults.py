@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import torch
 import wrong
-from execution import execute, faults, findings, tagged
+from execution import TARGET, execute, faults, findings, tagged
+
+from tilewright.debug.executor import second
+from tilewright.launch.capture import capture
 
 # kind, tag of the line, tensor, element, first program, programs, lanes, tag of the line it came from
 FAULTS = {
@@ -157,3 +160,60 @@ def test_what_an_earlier_launch_wrote_is_initialised():
     assert not faults(launcher, 16)
     (finding,) = faults(launcher, 10)
     assert (finding.kind, finding.lanes) == ("uninitialized-read", 18)
+
+
+def _second(launcher, *args):
+    result, executor = execute(launcher, *args)
+
+    def again(other):
+        with capture(other, TARGET), other.poisoned:
+            return {"out": launcher(*args)}
+
+    return result, executor, again
+
+
+def test_results_that_change_with_the_order_of_programs_are_order_dependent():
+    result, executor, again = _second(wrong.by_order, "last")
+    assert not executor.findings()
+    (finding,) = second.order_dependent(executor, {"out": result}, again)
+    assert (finding.kind, tagged(finding), finding.severity) == ("order-dependent", "last", "error")
+    assert (finding.element, finding.program, finding.tensor) == ((0,), (4, 0, 0), "out_ptr")
+    result, executor, again = _second(wrong.summed_under_a_lock, 0.5)
+    assert not executor.findings()
+    (finding,) = second.order_dependent(executor, {"out": result}, again)
+    assert (finding.kind, tagged(finding)) == ("order-dependent", "sum")
+
+
+def test_another_order_of_a_sum_or_of_places_is_no_fault():
+    for launcher, how, notes in (
+        (wrong.summed_under_a_lock, 1.0, []),
+        (wrong.by_order, "share", []),
+        (wrong.by_order, "slot", ["nondeterministic"]),
+        (wrong.sums_by_atomics, torch.float32, []),
+    ):
+        result, executor, again = _second(launcher, how)
+        found = second.order_dependent(executor, {"out": result}, again)
+        assert [f.kind for f in found] == notes
+        assert all(f.severity == "note" for f in found)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "args", "line", "programs"),
+    [
+        (wrong.softmax, (torch.tensor([[1.0, 2.0], [1.0, 200.0]]), False), "exp", 1),
+        (wrong.softmax, (torch.tensor([[1.0, 2.0], [-float("inf")] * 2]),), "shift", 1),
+        (wrong.softmax, (torch.randn(2, 5), True, True), "narrow", 2),
+        (wrong.mean_of_none, (False,), "divide", 1),
+    ],
+)
+def test_a_value_that_is_not_finite_is_traced_to_where_it_arose(launcher, args, line, programs):
+    result, executor, again = _second(launcher, *args)
+    assert not result.isfinite().all()
+    (finding,) = second.born(executor, again)
+    assert (described(finding)[-1], tagged(finding), finding.programs) == (line, "store", programs)
+
+
+def test_padding_that_is_discarded_gives_birth_to_nothing():
+    for launcher, args in ((wrong.softmax, (torch.randn(3, 10),)), (wrong.mean_of_none, (True,))):
+        _, executor, again = _second(launcher, *args)
+        assert not second.born(executor, again)

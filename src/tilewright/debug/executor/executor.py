@@ -115,7 +115,7 @@ class Executor:
         with torch.no_grad(), _disable_current_modes():
             arguments = bound_arguments(launch, program.module.entry, self.memory)
             self._find_written(machine, program)
-            schedule.run(machine, program, arguments, edges_only=self.edges_only)
+            schedule.run(machine, program, arguments, backwards=self.backwards, edges_only=self.edges_only)
 
     def _find_written(self, machine: Machine, program: Program) -> None:
         if program.stored is not None:

@@ -36,6 +36,7 @@ _BRANCHES = frozenset(("cf.br", "cf.cond_br"))
 _UNDEFINED = {
     "undefined-lanes": "a value from lanes that a masked load without other leaves undefined",
     "uninitialized-read": "a value from memory that nobody has written",
+    "non-finite": "a value that is not finite",
     "integer-hazard": "the result of a division by zero or of a shift by more than the width",
 }
 _ENDS = frozenset(

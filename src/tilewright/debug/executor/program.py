@@ -30,6 +30,7 @@ class Program:
         synchronises: holds atomics, which order what programs do.
         waits: holds a loop that may wait for another program.
         observed: operations (by index) whose results are looked at.
+        knows_order: looks at what atomics or volatile loads found, which tells programs who came before.
     """
 
     module: Module
@@ -38,6 +39,7 @@ class Program:
     synchronises: bool
     waits: bool
     observed: frozenset[int]
+    knows_order: bool
 
 
 _programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
@@ -66,7 +68,9 @@ def _program(special: Specialised) -> Program:
     flow = Flow(module)
     widest = max((math.prod(kind.shape) for op in ops for kind in op.result_types), default=1)
     synchronises = any(op.name.startswith("tt.atomic") for op in ops)
-    return Program(module, widest, flow.stored, synchronises, _waits(module, flow), _observed(module))
+    observed = _observed(module)
+    knows = any((op.name.startswith("tt.atomic") or is_volatile(op)) and op.index in observed for op in ops)
+    return Program(module, widest, flow.stored, synchronises, _waits(module, flow), observed, knows)
 
 
 def _parameters(special: Specialised, entry: Function) -> tuple[str, ...]:

@@ -352,3 +352,79 @@ def _assembly(x_ptr, y_ptr, BLOCK: tl.constexpr):
 
 def uses_assembly():
     _assembly[(1,)](torch.zeros(16, dtype=torch.int32), torch.empty(16, dtype=torch.int32), BLOCK=16)
+
+
+@triton.jit
+def _taken(counter_ptr, out_ptr, n, HOW: tl.constexpr):
+    pid = tl.program_id(0)
+    place = tl.atomic_add(counter_ptr, 1)
+    if HOW == "slot":
+        tl.store(out_ptr + place, pid * pid)
+    elif HOW == "last":
+        if place == n - 1:
+            tl.store(out_ptr, pid)  # last
+    elif HOW == "share":
+        tl.store(out_ptr + pid, place // n * 2)
+
+
+def by_order(how):
+    out = torch.zeros(5, dtype=torch.int32)
+    _taken[(5,)](torch.zeros(1, dtype=torch.int32), out, 5, HOW=how)
+    return out
+
+
+@triton.jit
+def _serial_sum(x_ptr, y_ptr, lock_ptr, BLOCK: tl.constexpr, FADE: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.program_id(0) * BLOCK + lanes)
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+    tl.store(y_ptr + lanes, tl.load(y_ptr + lanes) * FADE + x)  # sum
+    tl.debug_barrier()
+    tl.atomic_xchg(lock_ptr, 0)
+
+
+def summed_under_a_lock(fade):
+    torch.manual_seed(0)
+    x, y = torch.randn(6, 16), torch.zeros(16)
+    _serial_sum[(6,)](x, y, torch.zeros(1, dtype=torch.int32), BLOCK=16, FADE=fade)
+    return y
+
+
+# -------------------------------------------------------------------------------------------------- not finite
+
+
+@triton.jit
+def _softmax(x_ptr, y_ptr, n, BLOCK: tl.constexpr, SAFE: tl.constexpr, HALF: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + lanes, mask=lanes < n, other=-float("inf"))
+    if SAFE:
+        x = x - tl.max(x)  # shift
+    e = tl.exp(x)  # exp
+    if HALF:
+        e = (e * 70000.0).to(tl.float16).to(tl.float32)  # narrow
+    tl.store(y_ptr + row * n + lanes, e / tl.sum(e), mask=lanes < n)  # store
+
+
+def softmax(x, safe=True, half=False):
+    y = torch.empty_like(x)
+    _softmax[(x.shape[0],)](x, y, x.shape[1], BLOCK=16, SAFE=safe, HALF=half)
+    return y
+
+
+@triton.jit
+def _mean(x_ptr, y_ptr, counts_ptr, n, BLOCK: tl.constexpr, GUARDED: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    count = tl.load(counts_ptr + row)
+    mean = tl.sum(tl.load(x_ptr + row * n + lanes, mask=lanes < count, other=0.0)) / count  # divide
+    if GUARDED:
+        mean = tl.where(count > 0, mean, 0.0)
+    tl.store(y_ptr + row, mean)  # store
+
+
+def mean_of_none(guarded):
+    y = torch.empty(3)
+    _mean[(3,)](torch.randn(3, 8), y, torch.tensor([4, 0, 8], dtype=torch.int32), 8, BLOCK=8, GUARDED=guarded)
+    return y
