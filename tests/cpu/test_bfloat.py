@@ -37,12 +37,15 @@ def test_widen_is_exact(seed):
 
 @pytest.fixture(scope="module")
 def session():
-    with Session(DebugOptions()) as session:
+    with Session(DebugOptions(executor="interpreter")) as session:
         yield session
 
 
 def check(session, name, **case):
-    report = drain(run(name, address(getattr(half, name)), DebugOptions(cases=[case]), session), lambda event: None)
+    report = drain(
+        run(name, address(getattr(half, name)), DebugOptions(executor="interpreter", cases=[case]), session),
+        lambda event: None,
+    )
     assert report.findings == (), report.findings[0].message
 
 
@@ -72,6 +75,6 @@ def test_atomic_additions_of_bfloat16_are_of_numbers_lane_by_lane(session):
 
 
 def test_printed_tiles_show_numbers(capfd):
-    with Session(DebugOptions()) as session:
+    with Session(DebugOptions(executor="interpreter")) as session:
         check(session, "printing", N=4)
     assert "1.5" in capfd.readouterr().out

@@ -13,13 +13,16 @@ from tilewright.spec.load import address
 
 @pytest.fixture(scope="module")
 def session():
-    with Session(DebugOptions()) as session:
+    with Session(DebugOptions(executor="interpreter")) as session:
         yield session
 
 
 def debugged(session, name):
     cases = [{"N": 131, "dtype": dtype} for dtype in getattr(eight, name).dtypes]
-    return drain(run(name, address(getattr(eight, name)), DebugOptions(cases=cases), session), lambda event: None)
+    return drain(
+        run(name, address(getattr(eight, name)), DebugOptions(executor="interpreter", cases=cases), session),
+        lambda event: None,
+    )
 
 
 @pytest.mark.parametrize("direction", ["to", "from"])

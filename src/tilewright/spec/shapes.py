@@ -10,7 +10,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -65,8 +65,8 @@ class TensorSpec:
     dims: tuple[Dim, ...]
     dtype: str | None
     optional: bool = False
-    family: str = "Float"
-    admitted: tuple[str, ...] = ()  # dtypes of the family by torch's names; empty for any
+    family: str = field(default="Float", compare=False)
+    admitted: tuple[str, ...] = field(default=(), compare=False)  # dtypes of the family by torch's names; () for any
 
     def shape(self, sizes: Mapping[str, Any]) -> tuple[int, ...]:
         return tuple(size for dim in self.dims for size in dim.sizes(sizes))

@@ -22,7 +22,7 @@ def rows_kernel(x_ptr, y_ptr, N, OP: tl.constexpr, BLOCK: tl.constexpr):
     if OP == "sum":
         y = tl.sum(x, 0)
     elif OP == "max":
-        y = tl.reduce(tl.where(mask, x, -float("inf")).to(tl.bfloat16), 0, tl.standard._elementwise_max)
+        y = tl.max(tl.where(mask, x, -float("inf")), 0)
     elif OP == "min":
         y = tl.min(tl.where(mask, x, float("inf")), 0)
     elif OP == "argmax":
