@@ -124,7 +124,8 @@ class Finding:
 
     ``tensor`` is the kernel's parameter, ``argument`` the operator's name for it. ``program`` is the
     first program that showed the fault, ``programs`` and ``lanes`` how many did. ``element`` is an
-    index in the tensor's own coordinates.
+    index in the tensor's own coordinates. ``variables`` are the kernel's scalars in play, as the first program
+    has them.
     """
 
     kind: str
@@ -143,6 +144,7 @@ class Finding:
     case: Case | None = None
     cause: str | None = None
     remedy: str | None = None
+    variables: tuple[tuple[str, int | float | bool], ...] = ()
 
 
 @dataclass(frozen=True)

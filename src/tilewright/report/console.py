@@ -158,6 +158,8 @@ class Console:
         self._below(Text(words.message(finding)))
         if source := words.origin(finding):
             self._below(Text(source))
+        if values := words.variables(finding):
+            self._below(Text(values))
         if seen:
             self._below(Text(seen))
         if cause := words.cause(finding):

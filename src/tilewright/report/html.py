@@ -127,6 +127,7 @@ def _finding(
         "place": words.place(finding.file, finding.line),
         "message": words.message(finding),
         "origin": words.origin(finding),
+        "variables": words.variables(finding),
         "cause": words.cause(finding),
         "remedy": words.clean(finding.remedy) if finding.remedy else None,
         "seen": "in " + words.part(words.cases_showing(report, finding), len(report.results), "case"),

@@ -85,6 +85,17 @@ def origin(finding: Finding) -> str | None:
     return None if finding.origin_line in (None, finding.line) else f"the value comes from line {finding.origin_line}"
 
 
+def variables(finding: Finding) -> str | None:
+    """The kernel's scalars in play: ``where pid = 4, start = 128``."""
+    if not finding.variables:
+        return None
+    shown = (
+        f"{name} = {value:.6g}" if isinstance(value, float) else f"{name} = {value}"
+        for name, value in finding.variables
+    )
+    return clean("where " + ", ".join(shown))
+
+
 def tensor(finding: Finding) -> str:
     """The kernel's parameter, and the operator's name for it where that is another."""
     names = [name for name in (finding.tensor, finding.argument) if name]

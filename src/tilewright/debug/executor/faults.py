@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -65,6 +66,7 @@ class _Fault:
     remedy: str | None
     first: int
     element: tuple[int, ...] | None
+    variables: Mapping[str, Any]
     programs: set[int] = field(default_factory=set)
     lanes: int = 0
 
@@ -91,17 +93,19 @@ class Faults:
         origin: Origin | None = None,
         severity: Severity = "error",
         remedy: str | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> None:
-        """Counts a fault; ``message`` and ``element`` are of its first program, ``programs`` in ascending order."""
+        """Counts a fault; message, element and variables are of its first program, ``programs`` in ascending order."""
         key = (kind, place, tensor, origin)
         first = programs[0] if programs else 0
         fault = self._found.get(key)
         if fault is None:
-            fault = _Fault(kind, severity, place, message, tensor, origin, remedy, first, element)
+            fault = _Fault(kind, severity, place, message, tensor, origin, remedy, first, element, variables or {})
             self._found[key] = fault
             self._grids[id(fault)] = grid
         elif first < fault.first:
             fault.first, fault.message, fault.element = first, message, element
+            fault.variables = variables or {}
         fault.programs.update(programs)
         fault.lanes += lanes
 
@@ -132,6 +136,7 @@ class Faults:
                     element=fault.element,
                     cause="unknown" if fault.severity == "error" else None,
                     remedy=fault.remedy,
+                    variables=tuple(fault.variables.items()),
                 )
             )
         return found

@@ -21,6 +21,7 @@ from tilewright.debug.executor.races import Races
 from tilewright.debug.executor.storage import Storage
 from tilewright.debug.executor.tile import Tile, merge
 from tilewright.debug.executor.ttir import Block, Function, Location, Module, Op, Region
+from tilewright.debug.executor.variables import in_play
 from tilewright.debug.guard import Site
 
 Values = list[Tile]
@@ -242,8 +243,11 @@ class Machine:
         """One finding for the set lanes, bool (programs or 1, …)."""
         if lanes.shape[0] != self.scope.size:
             lanes = lanes.expand(self.scope.size, *lanes.shape[1:])
-        programs, count, _ = self.faulty(lanes)
-        self.faults.add(kind, self.place(op), message, grid=self.grid, programs=programs, lanes=count, **more)
+        programs, count, row = self.faulty(lanes)
+        variables = in_play(op, self.module.functions, self.scope, row)
+        self.faults.add(
+            kind, self.place(op), message, grid=self.grid, programs=programs, lanes=count, variables=variables, **more
+        )
 
     def faulty(self, lanes: Tensor) -> tuple[list[int], int, int]:
         """Programs with a set lane in ascending order, how many lanes are set, and the first program's row."""
