@@ -126,6 +126,7 @@ def session(
     environment = probe.environment()
     store = db.NullStore() if no_store else db.Store(store_path or db.default_path())
     shown = console(json_path, plain=plain)
+    shown.knows_cases = not no_store
     run_id = store.begin_run(command, list(operators), environment)
     current = Session(shown, store, run_id, json_path, environment, command)
     text = "done"

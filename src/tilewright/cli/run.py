@@ -34,7 +34,7 @@ def command(
     store: common.StorePath = None,
     no_store: common.NoStore = False,
 ) -> None:
-    common.interpreting()
+    executor = "interpreter" if common.interpreting() else "checked"
     operators = common.operators(target)
     with common.session(f"run {target}", [o.name for o in operators], json, store, no_store) as session:
         pipeline = _Pipeline(
@@ -47,9 +47,17 @@ def command(
             budget=budget,
             workers=workers,
             seed=seed,
+            executor=executor,
         )
         for operator in operators:
-            pipeline.run(operator, debug_verb.shown_target(target, operator, operators))
+            try:
+                pipeline.run(operator, debug_verb.shown_target(target, operator, operators))
+            except TilewrightError as error:
+                if len(operators) == 1:
+                    raise
+                # What one operator's declaration or reference gets wrong is not the others' end.
+                session.worsen(error.exit_code)
+                session.console.error(TilewrightError(f"{operator.name}: {error.what}", error.remedy))
         path = pipeline.write(html or Path(".tilewright/report.html"))
         session.console.line(f"report: {path}")
     raise typer.Exit(session.exit_code)
@@ -98,6 +106,7 @@ class _Pipeline:
         options = stage.DebugOptions(
             budget_seconds=self._given["budget"] or None,
             seed=self._given["seed"],
+            executor=self._given["executor"],
             stdout_to_stderr=self._session.json_path == "-",
         )
         report = debug_verb.debug(self._session, operator, options, None, target)

@@ -60,6 +60,7 @@ class Console:
     """
 
     def __init__(self, file: TextIO | None = None, plain: bool | None = None, quiet: bool = False) -> None:
+        self.knows_cases = True  # by their ids, as a store does
         stream = sys.stdout if file is None else file
         self.plain = terminal.is_plain(stream) if plain is None else plain
         self.quiet = quiet
@@ -175,7 +176,8 @@ class Console:
         if target is None:
             self._below(Text(line))
             return
-        again = f"again: tilewright debug {words.typed(target)} --case {case.id}"
+        named = case.id if self.knows_cases else words.typed(words.case_option(case))
+        again = f"again: tilewright debug {words.typed(target)} --case {named}"
         whole = f"{line}     {again}     step through: … --pdb"
         if self.plain or len(whole) + _INDENT <= self._out.width:
             self._below(Text(whole))

@@ -85,6 +85,16 @@ def origin(finding: Finding) -> str | None:
     return None if finding.origin_line in (None, finding.line) else f"the value comes from line {finding.origin_line}"
 
 
+def case_option(case: Case) -> str:
+    """A case as ``--case`` takes it where no store knows its id: ``M=129,N=127,dtype=bf16``."""
+    said = dict(case.arguments)
+    said |= {"dtype": case.dtype} if case.dtype else {}
+    said |= {"layout": case.layout} if case.layout != "contiguous" else {}
+    said |= {"values": case.values} if case.values != "normal" else {}
+    said |= {"seed": case.seed} if case.seed else {}
+    return ",".join(f"{name}={value}" for name, value in said.items())
+
+
 def variables(finding: Finding) -> str | None:
     """The kernel's scalars in play: ``where pid = 4, start = 128``."""
     if not finding.variables:
