@@ -45,9 +45,13 @@ class Order:
             return
         if storage not in self._shared and len(who) > _SINGLE and len(who) > _SINGLE * len(np.unique(who)):
             self._share(storage)
-        steps = list(zip(who.tolist(), where.tolist(), frees.tolist(), strict=True))
         if storage in self._shared:
-            steps = list(dict.fromkeys((program, -1, free) for program, _, free in steps))
+            everyone, at = np.unique(who, return_index=True)
+            everyone = everyone[np.argsort(at)]
+            released = np.isin(everyone, who[frees])
+            steps = [(program, -1, free) for program, free in zip(everyone.tolist(), released.tolist(), strict=True)]
+        else:
+            steps = list(zip(who.tolist(), where.tolist(), frees.tolist(), strict=True))
         for program, address, free in steps:
             self._step((storage, address), program, stamp, acquires, free)
 

@@ -10,9 +10,9 @@ from itertools import islice
 from typing import Any
 
 from tilewright.debug.executor.ops.load import is_volatile
-from tilewright.debug.executor.ops.reduction import callee
 from tilewright.debug.executor.provenance import Flow
-from tilewright.debug.executor.ttir import Function, Module, Op, nested, parse
+from tilewright.debug.executor.ttir import Function, Module, nested, parse
+from tilewright.debug.executor.waiting import first_wait
 from tilewright.hardware.target import Target
 from tilewright.launch.compile import Specialised, specialise
 from tilewright.launch.launch import Launch
@@ -28,7 +28,7 @@ class Program:
         widest: lanes of its largest tile.
         stored: parameters it may store through; None for any memory.
         synchronises: holds atomics, which order what programs do.
-        waits: holds a loop that may wait for another program.
+        first_wait: position in the entry's first block of what may wait for another program; None if nothing does.
         observed: operations (by index) whose results are looked at.
         knows_order: looks at what atomics or volatile loads found, which tells programs who came before.
     """
@@ -37,9 +37,13 @@ class Program:
     widest: int
     stored: frozenset[str] | None
     synchronises: bool
-    waits: bool
+    first_wait: int | None
     observed: frozenset[int]
     knows_order: bool
+
+    @property
+    def waits(self) -> bool:
+        return self.first_wait is not None
 
 
 _programs: OrderedDict[tuple[Any, ...], Program] = OrderedDict()
@@ -70,7 +74,7 @@ def _program(special: Specialised) -> Program:
     synchronises = any(op.name.startswith("tt.atomic") for op in ops)
     observed = _observed(module)
     knows = any((op.name.startswith("tt.atomic") or is_volatile(op)) and op.index in observed for op in ops)
-    return Program(module, widest, flow.stored, synchronises, _waits(module, flow), observed, knows)
+    return Program(module, widest, flow.stored, synchronises, first_wait(module, flow), observed, knows)
 
 
 def _parameters(special: Specialised, entry: Function) -> tuple[str, ...]:
@@ -106,30 +110,3 @@ def _observed(module: Module) -> frozenset[int]:
         taken = {name for op in ops for name in op.operands}
         found.update(op.index for op in ops if not taken.isdisjoint(op.results))
     return frozenset(found)
-
-
-def _waits(module: Module, flow: Flow) -> bool:
-    """Whether a loop of open length looks at memory that other programs may change meanwhile."""
-    looking: set[str] = set()  # functions that look
-    before = -1
-    while before != len(looking):
-        before = len(looking)
-        for name, function in module.functions.items():
-            if any(_looks(op, function, flow, looking) for op in nested(function.region)):
-                looking.add(name)
-    return any(
-        _looks(op, function, flow, looking)
-        for function in module.functions.values()
-        for loop in nested(function.region)
-        if loop.name == "scf.while"
-        for region in loop.regions
-        for op in nested(region)
-    )
-
-
-def _looks(op: Op, function: Function, flow: Flow, looking: set[str]) -> bool:
-    if op.name == "tt.load":
-        return is_volatile(op) or flow.may_be_stored(function, op.operands[0])
-    if op.name == "tt.call":
-        return callee(op) in looking
-    return op.name.startswith("tt.atomic")

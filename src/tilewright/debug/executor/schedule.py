@@ -3,20 +3,22 @@
 In a chunk all programs take each step together. A kernel that spins on an atomic or a flag would never end
 that way (the holder of a lock waits at the loop's exit for the others), so its programs run as coroutines:
 each goes on until its loop has gone round in vain, then the next has its turn. When a whole round changes
-nothing in memory and all go round in vain, none ever will get on.
+nothing in memory and all go round in vain, none ever will get on. Up to the first place that may wait they too
+take their steps together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
 
 from tilewright.debug.executor.faults import Place
-from tilewright.debug.executor.machine import Machine, Running
+from tilewright.debug.executor.machine import Machine, Running, Scope
 from tilewright.debug.executor.program import Program
 from tilewright.debug.executor.tile import Tile
-from tilewright.debug.executor.ttir import Location
+from tilewright.debug.executor.ttir import Block, Location
 
 LANES = 1 << 18
 """Lanes of a chunk's widest tile: its fp32 values fill a megabyte, about what a core's own cache holds."""
@@ -38,7 +40,7 @@ class _Coroutine:
 
 def edges(grid: tuple[int, int, int]) -> torch.Tensor:
     """Linear ids of the programs at the edges of a grid, and in the middle: where addresses are extreme."""
-    x, y, z = (torch.tensor(sorted({0, 1, n // 2, n - 2, n - 1} & set(range(n)))) for n in grid)
+    x, y, z = (torch.tensor(sorted({i for i in (0, 1, n // 2, n - 2, n - 1) if 0 <= i < n})) for n in grid)
     ids: torch.Tensor = ((z[:, None, None] * grid[1] + y[None, :, None]) * grid[0] + x).reshape(-1)
     return ids
 
@@ -53,7 +55,7 @@ def run(
         _finishes(machine, machine.call(machine.module.entry, arguments, edges(machine.grid)))
         return
     if program.waits:
-        _one_by_one(machine, arguments, range(count)[::-1] if backwards else range(count))
+        _one_by_one(machine, _started(machine, program, arguments, range(count)[::-1] if backwards else range(count)))
         return
     step = max(1, min(MOST_PROGRAMS, LANES // program.widest))
     for first in range(0, count, step):
@@ -75,16 +77,36 @@ def _finishes(machine: Machine, running: Running) -> bool:
 _END = object()
 
 
-def _one_by_one(machine: Machine, arguments: list[Tile], programs: range) -> None:
+def _started(machine: Machine, program: Program, arguments: list[Tile], programs: range) -> Iterator[_Coroutine]:
+    """Programs as coroutines, brought together as far as the first place that may wait."""
+    entry = machine.module.entry
+    block, end = entry.region.blocks[0], program.first_wait or 0
+    if end == 0 or len(entry.region.blocks) > 1:
+        for number in programs:
+            yield _Coroutine(number, machine.call(entry, arguments, torch.tensor([number])))
+        return
+    head, tail = (Block(block.label, ops=ops) for ops in (block.ops[:end], block.ops[end:]))
+    step = max(1, LANES // program.widest)
+    for first in range(0, len(programs), step):
+        group = programs[first : first + step]
+        scope = Scope(torch.tensor(group))
+        scope.bind(entry.arguments, arguments)
+        machine.calls.clear()
+        if not _finishes(machine, machine.block(head, scope)):
+            return
+        for row, number in enumerate(group):
+            yield _Coroutine(number, machine.block(tail, scope.narrowed(torch.tensor([row]))))
+
+
+def _one_by_one(machine: Machine, coming: Iterator[_Coroutine]) -> None:
     machine.counts_changes = True
-    coming = iter(programs)
     waiting: list[_Coroutine] = []
     idle = 0
     while True:
         before = machine.changes
         new = next(coming, None)
         if new is not None:
-            waiting.append(_Coroutine(new, machine.call(machine.module.entry, arguments, torch.tensor([new]))))
+            waiting.append(new)
         still = [coroutine for coroutine in waiting if not _takes_turns(machine, coroutine)]
         moved = new is not None or len(still) < len(waiting) or machine.changes != before
         waiting = still

@@ -177,7 +177,56 @@ def dynamic_tickets() -> Pairs:
     return [(out, torch.arange(20) ** 2)]
 
 
+@triton.jit
+def _meet(count_ptr, programs):
+    """All programs arrive before any goes on."""
+    tl.debug_barrier()
+    tl.atomic_add(count_ptr, 1, sem="release")
+    while tl.atomic_add(count_ptr, 0, sem="acquire") < programs:
+        pass
+    tl.debug_barrier()
+
+
+@triton.jit
+def _smoothed(x_ptr, y_ptr, count_ptr, n, rounds, BLOCK: tl.constexpr):
+    """Takes the mean of neighbours again and again, with a barrier across the grid between rounds."""
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = lanes < n
+    for step in range(rounds):
+        left = tl.load(x_ptr + lanes - 1, mask=mask & (lanes > 0), other=0.0)
+        right = tl.load(x_ptr + lanes + 1, mask=lanes + 1 < n, other=0.0)
+        tl.store(y_ptr + lanes, (left + right) / 2, mask=mask)
+        _meet(count_ptr + step, tl.num_programs(0))
+        x_ptr, y_ptr = y_ptr, x_ptr
+
+
+def grid_barrier() -> Pairs:
+    x, y = torch.randn(90), torch.empty(90)
+    expected = x.clone()
+    for _ in range(3):
+        padded = torch.nn.functional.pad(expected, (1, 1))
+        expected = (padded[:-2] + padded[2:]) / 2
+    _smoothed[(3,)](x, y, torch.zeros(3, dtype=torch.int32), 90, 3, BLOCK=32)
+    return [(y, expected)]
+
+
+@triton.jit
+def _row_maximum(x_ptr, out_ptr, n, N, BLOCK: tl.constexpr):
+    """Columns in parts: each program's maximum goes into the row's by an atomic."""
+    row, lanes = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + lanes, mask=lanes < n, other=-float("inf"))
+    tl.atomic_max(out_ptr + row, tl.max(x))
+
+
+def atomic_maximum() -> Pairs:
+    x, out = torch.randn(5, 50), torch.full((5,), -float("inf"))
+    _row_maximum[(5, 4)](x, out, 50, 50, BLOCK=16)
+    return [(out, x.max(1).values)]
+
+
 TECHNIQUES = [
+    grid_barrier,
+    atomic_maximum,
     last_arriver_reduces,
     split_k_in_turn,
     stream_k_waits_for_earlier,
