@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tilewright.debug import configs, explain, failures, results
 from tilewright.debug.debugger import Debugger, Stop
+from tilewright.debug.executor import second
 from tilewright.debug.executor.executor import Executor
 from tilewright.debug.executor.memory import Memory as CheckedMemory
 from tilewright.debug.failures import source_line
@@ -93,6 +94,8 @@ def check_case(
     handler = Executor(target, poisoned, edges_only=huge) if checked else Interpreter(debugger=debugger)
     ran = _run(call, inputs if huge else inputs.copy(), handler, poisoned)
     findings, disagreements, worst = _addresses(ran) if huge else judge(operator, inputs, expected, ran)
+    if isinstance(handler, Executor) and not huge and ran.failure is None and ran.complete:
+        findings = _looked_at_again(call, inputs, handler, ran, findings)
     stop = _stop_at(ran, disagreements) if debugger is not None else None
     if stop is not None:
         with contextlib.suppress(Stopped):  # what the user has seen is found already
@@ -107,6 +110,30 @@ def check_case(
         seconds=time.perf_counter() - started,
         addresses_only=huge,
     )
+
+
+def _looked_at_again(
+    call: _Call, inputs: Inputs, handler: Executor, ran: Ran, findings: list[Finding]
+) -> list[Finding]:
+    """What only a second run shows: what depends on the order of programs, and where a NaN was born."""
+
+    def again(other: Executor) -> dict[str, Tensor]:
+        return _run(call, inputs.copy(), other, other.poisoned or Poisoned()).results
+
+    findings = findings + second.order_dependent(handler, ran.results, again)
+    if not any(f.kind == "non-finite" and f.tensor for f in findings):
+        return findings
+    births = {birth.line: birth for birth in second.born(handler, again)}
+    return [_at_birth(f, births.get(f.line)) if f.kind == "non-finite" else f for f in findings]
+
+
+def _at_birth(finding: Finding, birth: Finding | None) -> Finding:
+    """A value that is not finite, at the line where it arose."""
+    if birth is None or birth.origin_line in (None, finding.line) or birth.file is None:
+        return finding
+    source = source_line(birth.file, birth.origin_line or 0)
+    stored = f"{finding.message}; stored at line {finding.line}"
+    return replace(finding, line=birth.origin_line, source=source, message=stored)
 
 
 def executed(operator: Operator, case: Case, inputs: Inputs, target: Target, config: Config | None) -> Ran:

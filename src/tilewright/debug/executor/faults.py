@@ -39,7 +39,11 @@ class Origin:
 
 
 class Origins:
-    """Origins by the small number that poison planes hold; 0 is none."""
+    """Origins by the small number that poison planes hold; 0 is none.
+
+    Where lanes of several origins come together planes keep the larger number, so numbers fall: the origin
+    that came first stays.
+    """
 
     MOST = 255
 
@@ -47,9 +51,8 @@ class Origins:
         self._numbers: dict[Origin, int] = {}
 
     def number(self, origin: Origin) -> int:
-        if origin not in self._numbers and len(self._numbers) == self.MOST:
-            return self.MOST  # more lines with poison than planes can tell apart: the last stands for the rest
-        return self._numbers.setdefault(origin, len(self._numbers) + 1)
+        left = self.MOST - len(self._numbers)
+        return self._numbers.setdefault(origin, max(left, 1))  # the last number stands for all further ones
 
     def __getitem__(self, number: int) -> Origin:
         return next(origin for origin, own in self._numbers.items() if own == number)
