@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import wrong
+import wrong_values
 from execution import TARGET, execute, faults, findings, tagged
 
 from tilewright.debug.executor import second
@@ -57,7 +58,7 @@ def described(finding):
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named_and_its_twin_is_left_alone(name):
-    launcher = getattr(wrong, name)
+    launcher = getattr(wrong if hasattr(wrong, name) else wrong_values, name)
     found = faults(launcher, True)
     assert [described(f) for f in found] == FAULTS[name]
     severities = {"redundant-write": "warning"}
@@ -77,29 +78,29 @@ def test_out_of_bounds_tells_the_view_from_the_storage():
 
 @pytest.mark.parametrize("how", ["rem", "and", "shift", "xor"])
 def test_a_hash_that_wraps_is_no_offset_overflow(how):
-    assert not findings(wrong.hash_wraps, how)
+    assert not findings(wrong_values.hash_wraps, how)
 
 
 @pytest.mark.parametrize("how", ["assume", "tile", "contiguous"])
 def test_a_promise_that_does_not_hold_is_a_false_hint(how):
-    (finding,) = findings(wrong.hints, how, 40)
+    (finding,) = findings(wrong_values.hints, how, 40)
     assert (finding.kind, tagged(finding), finding.severity) == ("false-hint", "hint", "error")
-    assert not findings(wrong.hints, how, 32)
+    assert not findings(wrong_values.hints, how, 32)
 
 
 def test_floats_added_by_several_programs_are_a_note():
     for dtype in (torch.float32, torch.float16):
-        out, executor = execute(wrong.sums_by_atomics, dtype)
+        out, executor = execute(wrong_values.sums_by_atomics, dtype)
         assert out.item() == 64
         (finding,) = executor.findings()
         assert (finding.kind, tagged(finding), finding.severity) == ("nondeterministic", "atomic", "note")
         assert finding.element == (0,)
-    assert not findings(wrong.sums_by_atomics, torch.int32)
-    assert not findings(wrong.sums_by_atomics, torch.float32, 1)
+    assert not findings(wrong_values.sums_by_atomics, torch.int32)
+    assert not findings(wrong_values.sums_by_atomics, torch.float32, 1)
 
 
 def test_what_is_not_supported_is_said_at_its_line():
-    _, executor = execute(wrong.uses_assembly)
+    _, executor = execute(wrong_values.uses_assembly)
     (finding,) = executor.findings()
     assert (finding.kind, tagged(finding)) == ("unsupported", "asm")
     assert not executor.complete
@@ -173,12 +174,12 @@ def _second(launcher, *args):
 
 
 def test_results_that_change_with_the_order_of_programs_are_order_dependent():
-    result, executor, again = _second(wrong.by_order, "last")
+    result, executor, again = _second(wrong_values.by_order, "last")
     assert not executor.findings()
     (finding,) = second.order_dependent(executor, {"out": result}, again)
     assert (finding.kind, tagged(finding), finding.severity) == ("order-dependent", "last", "error")
     assert (finding.element, finding.program, finding.tensor) == ((0,), (4, 0, 0), "out_ptr")
-    result, executor, again = _second(wrong.summed_under_a_lock, 0.5)
+    result, executor, again = _second(wrong_values.summed_under_a_lock, 0.5)
     assert not executor.findings()
     (finding,) = second.order_dependent(executor, {"out": result}, again)
     assert (finding.kind, tagged(finding)) == ("order-dependent", "sum")
@@ -186,10 +187,10 @@ def test_results_that_change_with_the_order_of_programs_are_order_dependent():
 
 def test_another_order_of_a_sum_or_of_places_is_no_fault():
     for launcher, how, notes in (
-        (wrong.summed_under_a_lock, 1.0, []),
-        (wrong.by_order, "share", []),
-        (wrong.by_order, "slot", ["nondeterministic"]),
-        (wrong.sums_by_atomics, torch.float32, []),
+        (wrong_values.summed_under_a_lock, 1.0, []),
+        (wrong_values.by_order, "share", []),
+        (wrong_values.by_order, "slot", ["nondeterministic"]),
+        (wrong_values.sums_by_atomics, torch.float32, []),
     ):
         result, executor, again = _second(launcher, how)
         found = second.order_dependent(executor, {"out": result}, again)
@@ -200,10 +201,10 @@ def test_another_order_of_a_sum_or_of_places_is_no_fault():
 @pytest.mark.parametrize(
     ("launcher", "args", "line", "programs"),
     [
-        (wrong.softmax, (torch.tensor([[1.0, 2.0], [1.0, 200.0]]), False), "exp", 1),
-        (wrong.softmax, (torch.tensor([[1.0, 2.0], [-float("inf")] * 2]),), "shift", 1),
-        (wrong.softmax, (torch.randn(2, 5), True, True), "narrow", 2),
-        (wrong.mean_of_none, (False,), "divide", 1),
+        (wrong_values.softmax, (torch.tensor([[1.0, 2.0], [1.0, 200.0]]), False), "exp", 1),
+        (wrong_values.softmax, (torch.tensor([[1.0, 2.0], [-float("inf")] * 2]),), "shift", 1),
+        (wrong_values.softmax, (torch.randn(2, 5), True, True), "narrow", 2),
+        (wrong_values.mean_of_none, (False,), "divide", 1),
     ],
 )
 def test_a_value_that_is_not_finite_is_traced_to_where_it_arose(launcher, args, line, programs):
@@ -214,6 +215,6 @@ def test_a_value_that_is_not_finite_is_traced_to_where_it_arose(launcher, args, 
 
 
 def test_padding_that_is_discarded_gives_birth_to_nothing():
-    for launcher, args in ((wrong.softmax, (torch.randn(3, 10),)), (wrong.mean_of_none, (True,))):
+    for launcher, args in ((wrong_values.softmax, (torch.randn(3, 10),)), (wrong_values.mean_of_none, (True,))):
         _, executor, again = _second(launcher, *args)
         assert not second.born(executor, again)
