@@ -4,8 +4,10 @@ import guarded
 import pytest
 import rows
 import torch
+import waits
 from execution import TARGET, execute, faults, tagged
 
+from tilewright.debug.executor import order
 from tilewright.debug.executor.program import compiled
 from tilewright.launch.capture import capture
 
@@ -90,6 +92,22 @@ def test_a_ticket_orders_who_looks_at_it_and_what_came_before_it():
 def test_an_atomic_whose_value_nobody_looks_at_orders_nothing():
     assert not faults(guarded.after_unseen, True)
     assert kinds(guarded.after_unseen, False) == [("read-write-race", "read")]
+
+
+def test_without_its_barrier_a_grid_races():
+    assert not faults(waits.grid_barrier)
+    assert {f.kind for f in faults(waits.grid_barrier, False)} == {"read-write-race"}
+
+
+@pytest.mark.parametrize("technique", waits.TECHNIQUES, ids=lambda technique: technique.__name__)
+@pytest.mark.parametrize("way", ["backwards", "without exact clocks"])
+def test_programs_that_wait_are_right_in_any_order(technique, way, monkeypatch):
+    monkeypatch.setattr(order, "EXACT_PROGRAMS", 4096 if way == "backwards" else 0)
+    torch.manual_seed(0)
+    pairs, executor = execute(technique, backwards=way == "backwards")
+    assert not [f for f in executor.findings() if f.severity != "note"]
+    for got, expected in pairs:
+        torch.testing.assert_close(got, expected.to(got.dtype), atol=1e-4, rtol=1e-4)
 
 
 def test_hundreds_of_programs_under_locks_take_seconds():

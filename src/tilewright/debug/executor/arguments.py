@@ -12,8 +12,8 @@ from tilewright.debug.executor import elements
 from tilewright.debug.executor.memory import Memory
 from tilewright.debug.executor.ops.block import descriptor
 from tilewright.debug.executor.tile import Tile, scalar
-from tilewright.debug.executor.ttir import Function, Type
 from tilewright.launch.launch import Launch
+from tilewright.launch.ttir import Function, Type
 
 
 def bound_arguments(launch: Launch, entry: Function, memory: Memory) -> list[Tile]:

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tilewright.debug.executor.ttir import Location
 from tilewright.debug.guard import is_users_code
+from tilewright.launch.ttir import Location
 from tilewright.records import Finding, Severity
 
 

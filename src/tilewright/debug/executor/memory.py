@@ -153,7 +153,8 @@ class Memory:
     def _living(self) -> list[tuple[int, int, Tensor]]:
         """First address, that behind the last, and the tensor, of all CPU tensors of this process."""
         if self._others is None:
-            every = [t for t in gc.get_objects() if type(t) is Tensor and t.device.type == "cpu" and t.numel()]
+            plain = (Tensor, torch.nn.Parameter)  # other kinds of tensors may have no memory to point at
+            every = [t for t in gc.get_objects() if type(t) in plain and t.device.type == "cpu" and t.numel()]
             self._others = [(t.data_ptr(), t.data_ptr() + _span(t) * t.element_size(), t) for t in every]
         return self._others
 

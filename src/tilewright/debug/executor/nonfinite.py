@@ -17,7 +17,7 @@ from tilewright.debug.executor import elements
 from tilewright.debug.executor.faults import Origin
 from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.tile import Tile, any_set
-from tilewright.debug.executor.ttir import Op
+from tilewright.launch.ttir import Op
 
 _MOVES = frozenset(("arith.constant", "arith.select", "arith.bitcast", "tt.bitcast"))
 _LANEWISE = ("arith.", "math.", "tt.precise", "tt.extern", "tt.fp_to_fp", "tt.clampf")

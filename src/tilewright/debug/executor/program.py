@@ -11,11 +11,11 @@ from typing import Any
 
 from tilewright.debug.executor.ops.load import is_volatile
 from tilewright.debug.executor.provenance import Flow
-from tilewright.debug.executor.ttir import Function, Module, nested, parse
 from tilewright.debug.executor.waiting import first_wait
 from tilewright.hardware.target import Target
 from tilewright.launch.compile import Specialised, specialise
 from tilewright.launch.launch import Launch
+from tilewright.launch.ttir import Function, Module, parse
 
 _KEPT = 256
 
@@ -106,7 +106,7 @@ def _observed(module: Module) -> frozenset[int]:
     """Operations whose result some other operation takes."""
     found: set[int] = set()
     for function in module.functions.values():
-        ops = list(nested(function.region))
+        ops = list(function.region.ops())
         taken = {name for op in ops for name in op.operands}
         found.update(op.index for op in ops if not taken.isdisjoint(op.results))
     return frozenset(found)

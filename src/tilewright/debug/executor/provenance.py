@@ -6,8 +6,7 @@ The answer errs on the side of more: whatever a loop carries is taken for any of
 
 from __future__ import annotations
 
-from tilewright.debug.executor.ops.reduction import callee
-from tilewright.debug.executor.ttir import Function, Module, Op, Region, nested
+from tilewright.launch.ttir import Function, Module, Op, Region, callee
 
 _STORES = (
     "tt.store",
@@ -52,7 +51,7 @@ class Flow:
     def _stored(self) -> frozenset[str] | None:
         names: set[str] = set()
         for function in self.module.functions.values():
-            for op in nested(function.region):
+            for op in function.region.ops():
                 if op.name in _STORES:
                     sources = self.of(function, op.operands[0])
                     if not sources or _ANY in sources:

@@ -18,7 +18,7 @@ from tilewright.debug.executor.faults import Place
 from tilewright.debug.executor.machine import Machine, Running, Scope
 from tilewright.debug.executor.program import Program
 from tilewright.debug.executor.tile import Tile
-from tilewright.debug.executor.ttir import Block, Location
+from tilewright.launch.ttir import Block, Location
 
 LANES = 1 << 18
 """Lanes of a chunk's widest tile: its fp32 values fill a megabyte, about what a core's own cache holds."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.debug.executor.ops.load import is_volatile
-from tilewright.debug.executor.ops.reduction import callee
 from tilewright.debug.executor.provenance import Flow
-from tilewright.debug.executor.ttir import Function, Module, Op, nested
+from tilewright.launch.ttir import Function, Module, Op, callee
 
 
 def first_wait(module: Module, flow: Flow) -> int | None:
@@ -20,7 +19,7 @@ def first_wait(module: Module, flow: Flow) -> int | None:
     def waits(function: Function, op: Op, known: set[str]) -> bool:
         if op.name == "tt.call":
             return callee(op) in known
-        inside = [inner for region in op.regions for inner in nested(region)] if op.name == "scf.while" else []
+        inside = [inner for region in op.regions for inner in region.ops()] if op.name == "scf.while" else []
         return any(_looks(function, inner, flow, looking) for inner in inside)
 
     waiting = _closed(module, waits)
@@ -29,7 +28,7 @@ def first_wait(module: Module, flow: Flow) -> int | None:
         return None
     ops = entry.region.blocks[0].ops
     for position, op in enumerate(ops):
-        every = [op, *(inner for region in op.regions for inner in nested(region))]
+        every = [op, *(inner for region in op.regions for inner in region.ops())]
         if any(waits(entry, inner, waiting) for inner in every):
             return position
     return len(ops)
@@ -42,7 +41,7 @@ def _closed(module: Module, holds: Callable[[Function, Op, set[str]], bool]) -> 
     while before != len(found):
         before = len(found)
         for name, function in module.functions.items():
-            if any(holds(function, op, found) for op in nested(function.region)):
+            if any(holds(function, op, found) for op in function.region.ops()):
                 found.add(name)
     return found
 

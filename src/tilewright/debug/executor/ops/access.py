@@ -11,7 +11,7 @@ from tilewright.debug.executor.machine import Machine
 from tilewright.debug.executor.memory import Region
 from tilewright.debug.executor.storage import Storage
 from tilewright.debug.executor.tile import Tile, all_set, any_set, known_bounds
-from tilewright.debug.executor.ttir import Op
+from tilewright.launch.ttir import Op
 from tilewright.records import Severity
 
 

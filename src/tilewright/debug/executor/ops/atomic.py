@@ -23,7 +23,7 @@ from tilewright.debug.executor.ops.access import (
 )
 from tilewright.debug.executor.storage import Storage
 from tilewright.debug.executor.tile import Tile, any_set
-from tilewright.debug.executor.ttir import Op
+from tilewright.launch.ttir import Op
 
 _TOP = -(1 << 63)
 Update = Callable[[Tensor, Tensor], Tensor]

@@ -12,7 +12,7 @@ from tilewright.debug.executor.ops.lanewise import undefined_where
 from tilewright.debug.executor.ops.load import load, read, region_name
 from tilewright.debug.executor.ops.store import store, write
 from tilewright.debug.executor.tile import Block, Tile, all_set, any_set
-from tilewright.debug.executor.ttir import Op, Type, integers, parse_type
+from tilewright.launch.ttir import Op, Type, integers, parse_type
 
 _DESCRIPTOR_ALIGNMENT = 16
 

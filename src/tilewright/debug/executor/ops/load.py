@@ -13,7 +13,7 @@ from tilewright.debug.executor.ops.access import Access, element_index, live_lan
 from tilewright.debug.executor.ops.lanewise import undefined_where
 from tilewright.debug.executor.storage import Storage
 from tilewright.debug.executor.tile import Tile, any_set, joined_poison
-from tilewright.debug.executor.ttir import Op
+from tilewright.launch.ttir import Op
 
 
 def load(machine: Machine, op: Op, operands: list[Tile]) -> Tile:

@@ -10,7 +10,7 @@ from tilewright.debug.executor import elements
 from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.ops.integer import with_wide
 from tilewright.debug.executor.tile import Tile, joined_poison
-from tilewright.debug.executor.ttir import Op
+from tilewright.launch.ttir import Op
 
 
 def _add_pointer(machine: Machine, op: Op, operands: list[Tile]) -> Tile:

@@ -17,7 +17,7 @@ from tilewright.debug.executor.ops.access import (
     shadow_units,
 )
 from tilewright.debug.executor.tile import Tile, all_set, any_set
-from tilewright.debug.executor.ttir import Op
+from tilewright.launch.ttir import Op
 
 
 def store(machine: Machine, op: Op, operands: list[Tile]) -> None:
