@@ -16,7 +16,7 @@ from tilewright.launch.compile import lower
 from tilewright.records import Case, Note, Resources, from_dict
 from tilewright.spec.load import load
 from tilewright.tune import arithmetic, feasible, prior
-from tilewright.tune.ttir import dots, largest_tile
+from tilewright.tune.dots import dots, largest_tile
 
 H100, A100, MI300 = find("h100"), find("a100"), find("mi300x")
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

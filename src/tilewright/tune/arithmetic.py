@@ -10,7 +10,8 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from tilewright.tune.ttir import Dot, Function, Op, parsed, walk
+from tilewright.launch.ttir import Function, Module, Op, Region, callee
+from tilewright.tune.dots import Dot, dot_of, parsed
 
 PROGRAMS = 16
 """Programs of a grid that are looked at, evenly spread."""
@@ -20,10 +21,9 @@ ITERATIONS = 8
 
 def count(ttir: str, arguments: Mapping[str, object], grid: Sequence[int]) -> dict[Dot, float] | None:
     """Operations of each dot over a whole launch; None where a loop's trip count is not known from its arguments."""
-    functions = parsed(ttir)
-    if not any(op.dot for function in functions.values() for op in walk(function.body)):
+    module = parsed(ttir)
+    if not any(map(dot_of, module.ops())):
         return {}
-    main = next(function for function in functions.values() if function.is_public)
     known = {name: int(value) for name, value in arguments.items() if isinstance(value, int)}
     total = math.prod(grid)
     looked_at = min(total, PROGRAMS)
@@ -32,7 +32,7 @@ def count(ttir: str, arguments: Mapping[str, object], grid: Sequence[int]) -> di
         linear = (2 * sample + 1) * total // (2 * looked_at)
         program = (linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1]))
         try:
-            one, _ = _Program(functions, program, (grid[0], grid[1], grid[2])).call(main, known)
+            one, _ = _Program(module, program, (grid[0], grid[1], grid[2])).call(module.entry, known)
         except _Unknown:
             return None
         for dot, flops in one.items():
@@ -54,38 +54,38 @@ Flops = dict[Dot, float]
 class _Program:
     """One program of a launch, its scalars followed as far as they are known; None stands for any other value."""
 
-    def __init__(
-        self, functions: Mapping[str, Function], program: tuple[int, int, int], grid: tuple[int, int, int]
-    ) -> None:
-        self._functions, self._program, self._grid = functions, program, grid
+    def __init__(self, module: Module, program: tuple[int, int, int], grid: tuple[int, int, int]) -> None:
+        self._functions, self._program, self._grid = module.functions, program, grid
         self._has_dots: dict[int, bool] = {}
 
     def call(self, function: Function, arguments: Mapping[str, int | None]) -> tuple[Flops, list[int | None]]:
         """The operations of a call, and what it returns."""
-        values: Values = {name: arguments.get(name[1:]) for name in function.parameters}
+        named = zip(function.arguments, function.argument_names, strict=True)
+        values: Values = {own: arguments.get(name) for own, name in named}
         flops: Flops = {}
-        blocks = _blocks(function.body)
-        label, steps = next(iter(blocks)), 0
+        blocks = function.region.blocks
+        block, steps = blocks[0], 0
         while True:
             steps += 1
-            ended = self._run(blocks[label], values, flops)
+            ended = self._run(block.ops, values, flops)
             if ended is None or ended.name == "tt.return":
                 return flops, [values.get(name) for name in (ended.operands if ended else ())]
-            targets = re.findall(r"\^(\w+)", ended.text)
+            targets = re.findall(r"\^\w+", ended.body)
             condition = values.get(ended.operands[0]) if ended.name == "cf.cond_br" else 1
             if condition is None or steps > len(blocks):
-                if self._with_dots(function.body):
+                if self._with_dots(function.region):
                     raise _Unknown
                 return flops, []
-            label = targets[0 if condition else 1]
+            block = function.region.block(targets[0 if condition else 1])
 
     def _run(self, body: list[Op], values: Values, flops: Flops) -> Op | None:
         """Runs a block; the terminator that ends it, if it has one."""
         for op in body:
             if op.name in ("tt.return", "cf.br", "cf.cond_br", "scf.yield", "scf.condition"):
                 return op
-            if op.dot is not None:
-                flops[op.dot] = flops.get(op.dot, 0.0) + op.dot.flops
+            dot = dot_of(op)
+            if dot is not None:
+                flops[dot] = flops.get(dot, 0.0) + dot.flops
             elif op.name == "scf.for":
                 self._loop(op, values, flops)
             elif op.name == "scf.if":
@@ -98,24 +98,19 @@ class _Program:
                 values[op.results[0]] = self._scalar(op, values)
         return None
 
-    def _with_dots(self, body: list[Op]) -> bool:
-        if id(body) not in self._has_dots:
-            self._has_dots[id(body)] = False  # a recursion adds none of its own
-            self._has_dots[id(body)] = any(
-                op.dot is not None or (op.name == "tt.call" and self._with_dots(self._callee(op).body))
-                for op in walk(body)
+    def _with_dots(self, region: Region) -> bool:
+        if id(region) not in self._has_dots:
+            self._has_dots[id(region)] = False  # a recursion adds none of its own
+            self._has_dots[id(region)] = any(
+                dot_of(op) or (op.name == "tt.call" and self._with_dots(self._functions[callee(op)].region))
+                for op in region.ops()
             )
-        return self._has_dots[id(body)]
-
-    def _callee(self, op: Op) -> Function:
-        name = re.search(r"@(?:\"([^\"]+)\"|([\w.$-]+))", op.text)
-        return self._functions[(name[1] or name[2]) if name else ""]
+        return self._has_dots[id(region)]
 
     def _called(self, op: Op, values: Values, flops: Flops) -> None:
-        callee = self._callee(op)
+        called = self._functions[callee(op)]
         given = [values.get(name) for name in op.operands]
-        names = (parameter[1:] for parameter in callee.parameters)
-        added, returned = self.call(callee, dict(zip(names, given, strict=False)))
+        added, returned = self.call(called, dict(zip(called.argument_names, given, strict=False)))
         _add(flops, added)
         for name, value in zip(op.results, returned, strict=False):
             values[name] = value
@@ -127,7 +122,7 @@ class _Program:
                 raise _Unknown
             return
         if condition or len(op.regions) > 1:
-            ended = self._run(op.regions[0 if condition else 1], values, flops)
+            ended = self._run(op.regions[0 if condition else 1].blocks[0].ops, values, flops)
             for name, value in zip(op.results, ended.operands if ended else (), strict=False):
                 values[name] = values.get(value)
 
@@ -151,14 +146,14 @@ class _Program:
         """Adds a loop's operations, judged by those of some iterations."""
         found: Flops = {}
         for position in picked:
-            self._run(op.regions[0], {**values, op.operands[0]: position}, found)
+            self._run(op.regions[0].blocks[0].ops, {**values, op.operands[0]: position}, found)
         _add(flops, {dot: work * trips / len(picked) for dot, work in found.items()})
 
     def _scalar(self, op: Op, values: Values) -> int | None:
         if op.name == "arith.constant":
-            literal = re.match(r" (true|false|-?\d+)(?: : [a-z]|$| )", op.text)
+            literal = re.fullmatch(r"(true|false|-?\d+)", op.body.strip())
             return None if literal is None else _BOOLEANS[literal[1]] if literal[1] in _BOOLEANS else int(literal[1])
-        axis = " xyz".find(op.text.strip()[:1]) - 1
+        axis = " xyz".find(op.body.strip()[:1]) - 1
         if op.name == "tt.get_program_id":
             return self._program[axis]
         if op.name == "tt.get_num_programs":
@@ -171,22 +166,9 @@ class _Program:
             return None
         if op.name in _SAME:
             return known[0]
-        name = op.name + op.text.split("%")[0].rstrip() if op.name == "arith.cmpi" else op.name
+        name = f"{op.name} {op.body.partition(',')[0].strip()}" if op.name == "arith.cmpi" else op.name
         function = _OPERATIONS.get(name)
         return function(*known[:2]) if function is not None and len(known) >= 2 else None
-
-
-def _blocks(body: list[Op]) -> dict[str, list[Op]]:
-    """The basic blocks of a function by label, the entry first."""
-    blocks: dict[str, list[Op]] = {"": []}
-    label = ""
-    for op in body:
-        if op.name == "block":
-            label = re.match(r"\w+", op.text)[0]  # type: ignore[index]
-            blocks[label] = []
-        else:
-            blocks[label].append(op)
-    return blocks
 
 
 def _add(flops: Flops, more: Flops) -> None:
@@ -222,14 +204,14 @@ _OPERATIONS: dict[str, Callable[[int, int], int | None]] = {
     "arith.shli": lambda a, b: a << b,
     "arith.shrsi": lambda a, b: a >> b,
     "arith.shrui": lambda a, b: a >> b,
-    "arith.cmpi eq,": lambda a, b: int(a == b),
-    "arith.cmpi ne,": lambda a, b: int(a != b),
-    "arith.cmpi slt,": lambda a, b: int(a < b),
-    "arith.cmpi sle,": lambda a, b: int(a <= b),
-    "arith.cmpi sgt,": lambda a, b: int(a > b),
-    "arith.cmpi sge,": lambda a, b: int(a >= b),
-    "arith.cmpi ult,": lambda a, b: int(a < b),
-    "arith.cmpi ule,": lambda a, b: int(a <= b),
-    "arith.cmpi ugt,": lambda a, b: int(a > b),
-    "arith.cmpi uge,": lambda a, b: int(a >= b),
+    "arith.cmpi eq": lambda a, b: int(a == b),
+    "arith.cmpi ne": lambda a, b: int(a != b),
+    "arith.cmpi slt": lambda a, b: int(a < b),
+    "arith.cmpi sle": lambda a, b: int(a <= b),
+    "arith.cmpi sgt": lambda a, b: int(a > b),
+    "arith.cmpi sge": lambda a, b: int(a >= b),
+    "arith.cmpi ult": lambda a, b: int(a < b),
+    "arith.cmpi ule": lambda a, b: int(a <= b),
+    "arith.cmpi ugt": lambda a, b: int(a > b),
+    "arith.cmpi uge": lambda a, b: int(a >= b),
 }  # fmt: skip

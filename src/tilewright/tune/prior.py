@@ -16,7 +16,7 @@ from tilewright.launch.compile import Lowered
 from tilewright.launch.launch import Launch
 from tilewright.records import Resources
 from tilewright.tune import arithmetic
-from tilewright.tune.ttir import Dot, dots, largest_tile
+from tilewright.tune.dots import Dot, dots, largest_tile
 
 LAUNCH_SECONDS = 3e-6
 # A program's own latency, paid once a wave: what narrow rows on a large grid are made of. Set by the recorded

@@ -1,6 +1,7 @@
 """Right kernels, in the techniques of tutorials and libraries: their values are PyTorch's and nothing is found."""
 
 import attention
+import library
 import matmuls
 import pytest
 import rows
@@ -8,7 +9,7 @@ import torch
 import waits
 from execution import execute
 
-TECHNIQUES = [*rows.TECHNIQUES, *matmuls.TECHNIQUES, *attention.TECHNIQUES, *waits.TECHNIQUES]
+TECHNIQUES = [*rows.TECHNIQUES, *library.TECHNIQUES, *matmuls.TECHNIQUES, *attention.TECHNIQUES, *waits.TECHNIQUES]
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES, ids=lambda technique: technique.__name__)

@@ -20,9 +20,9 @@ from tilewright.debug.executor.memory import Memory
 from tilewright.debug.executor.races import Races
 from tilewright.debug.executor.storage import Storage
 from tilewright.debug.executor.tile import Tile, merge
-from tilewright.debug.executor.ttir import Block, Function, Location, Module, Op, Region
 from tilewright.debug.executor.variables import in_play
 from tilewright.debug.guard import Site
+from tilewright.launch.ttir import Block, Function, Location, Module, Op, Region
 
 Values = list[Tile]
 Running = Generator[None, None, Values]

@@ -13,7 +13,7 @@ from tilewright.debug.executor.memory import Region
 
 if TYPE_CHECKING:
     from tilewright.debug.executor.machine import Machine
-    from tilewright.debug.executor.ttir import Op
+    from tilewright.launch.ttir import Op
 
 Verb = Literal["read", "write", "atomic"]
 

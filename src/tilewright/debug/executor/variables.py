@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from tilewright.debug.executor.tile import Tile
-from tilewright.debug.executor.ttir import Function, Op, Region
+from tilewright.launch.ttir import Function, Op, Region
 
 MOST = 6
 _NAME = re.compile(r"%([A-Za-z_]\w*?)(?:_\d+)?$")
@@ -29,9 +29,9 @@ def in_play(op: Op, functions: Mapping[str, Function], values: Values, row: int)
     ``values`` holds what the operation's function has computed so far; ``row`` is the program among theirs.
     """
     function = next(f for f in functions.values() if _contains(f.region, op))
-    made_by = {name: other for other in _all(function.region) for name in other.results}
+    made_by = {name: other for other in function.region.ops() for name in other.results}
     # The frontend gives all values of an assignment its name: the last one is the variable.
-    last = {(other.location.name, other.location.line): other for other in _all(function.region)}
+    last = {(other.location.name, other.location.line): other for other in function.region.ops()}
     named = dict(zip(function.arguments, function.argument_names, strict=True))
     found: dict[str, Scalar] = {}
     seen: set[str] = set()
@@ -72,10 +72,4 @@ def _scalar(values: Values, name: str, row: int) -> Scalar | None:
 
 
 def _contains(region: Region, op: Op) -> bool:
-    return any(other is op for other in _all(region))
-
-
-def _all(region: Region) -> list[Op]:
-    return [op for block in region.blocks for op in block.ops] + [
-        op for block in region.blocks for outer in block.ops for inner in outer.regions for op in _all(inner)
-    ]
+    return any(other is op for other in region.ops())

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from tilewright.debug.executor.machine import Machine, RegionHandler, Running, Scope, Values
-from tilewright.debug.executor.ops.reduction import callee
 from tilewright.debug.executor.tile import Block, Tile, any_set, known_bounds, merge
-from tilewright.debug.executor.ttir import Op, integer
+from tilewright.launch.ttir import Op, callee, integer
 
 Parts = list[tuple[Tensor | None, Values]]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -10,7 +12,7 @@ from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.ops.floating import to_float32
 from tilewright.debug.executor.ops.lanewise import result
 from tilewright.debug.executor.tile import Tile
-from tilewright.debug.executor.ttir import Op
+from tilewright.launch.ttir import Op
 
 _TF32_DROPPED = 13  # of fp32's 23 bits of fraction
 _E2M1 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0])
@@ -19,8 +21,10 @@ _E2M1 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, 
 def to_tf32(values: Tensor) -> Tensor:
     """fp32 with the fraction of tf32, rounded to nearest."""
     bits = values.contiguous().view(torch.int32)
-    rounded = (bits + (1 << (_TF32_DROPPED - 1))) & ~((1 << _TF32_DROPPED) - 1)
-    return torch.where(values.isfinite(), rounded, bits).view(torch.float32)
+    rounded = (bits + (1 << (_TF32_DROPPED - 1))).bitwise_and_(-(1 << _TF32_DROPPED))
+    if not math.isfinite(float(values.sum())):  # a NaN's fraction must not be carried into its sign
+        rounded = torch.where(values.isnan(), bits, rounded)
+    return rounded.view(torch.float32)
 
 
 def _dot(machine: Machine, op: Op, operands: list[Tile]) -> Tile:

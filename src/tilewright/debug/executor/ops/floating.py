@@ -13,7 +13,7 @@ from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.ops import rounding
 from tilewright.debug.executor.ops.lanewise import NO_FLOAT8, binary, result, unary
 from tilewright.debug.executor.tile import Tile, any_set, joined_poison
-from tilewright.debug.executor.ttir import Op
+from tilewright.launch.ttir import Op
 
 _TOP = -(1 << 63)
 

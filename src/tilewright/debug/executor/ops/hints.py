@@ -16,7 +16,7 @@ from torch import Tensor
 from tilewright.debug.executor import elements
 from tilewright.debug.executor.machine import Machine
 from tilewright.debug.executor.tile import Tile, any_set
-from tilewright.debug.executor.ttir import Op
+from tilewright.launch.ttir import Op
 
 _REMEDY = "drop the hint, or promise what holds for every shape: the compiler takes it as true"
 

@@ -9,7 +9,7 @@ import torch
 from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.ops.lanewise import result
 from tilewright.debug.executor.tile import Tile, any_set, known_bounds
-from tilewright.debug.executor.ttir import Op
+from tilewright.launch.ttir import Op
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 _SHOWN = 8

@@ -13,7 +13,7 @@ from tilewright.debug.executor import elements
 from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.ops.lanewise import result, undefined_where
 from tilewright.debug.executor.tile import Bounds, Tile, any_set, joined_poison, known_bounds
-from tilewright.debug.executor.ttir import Op
+from tilewright.launch.ttir import Op
 
 _TOP = -(1 << 63)  # flips the order of signed values to that of unsigned ones
 _INT64 = elements.integer_range(64)

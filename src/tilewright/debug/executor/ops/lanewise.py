@@ -11,7 +11,7 @@ from tilewright.debug.executor import elements
 from tilewright.debug.executor.faults import Origin
 from tilewright.debug.executor.machine import Machine
 from tilewright.debug.executor.tile import Bounds, Tile, any_set, joined_poison
-from tilewright.debug.executor.ttir import Op
+from tilewright.launch.ttir import Op
 
 NO_FLOAT8 = "fp8 is for memory and tl.dot: the compiler has no arithmetic on it; convert to a wider type first"
 
@@ -40,9 +40,7 @@ def binary(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Machine, O
     return handler
 
 
-def undefined_where(
-    machine: Machine, op: Op, tile: Tile, lanes: Tensor, kind: str, tensor: str | None = None
-) -> Tile:
+def undefined_where(machine: Machine, op: Op, tile: Tile, lanes: Tensor, kind: str, tensor: str | None = None) -> Tile:
     """Marks lanes as without a defined value (of a tensor's load): a fault only where they have an effect."""
     if any_set(lanes):
         number = machine.faults.origins.number(Origin(kind, tensor, machine.place(op)))

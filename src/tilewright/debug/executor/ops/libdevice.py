@@ -20,7 +20,7 @@ from tilewright.debug.executor.ops.integer import high_product
 from tilewright.debug.executor.ops.lanewise import result
 from tilewright.debug.executor.ops.rounding import fused, square_root, two_product, two_sum
 from tilewright.debug.executor.tile import Tile
-from tilewright.debug.executor.ttir import Op
+from tilewright.launch.ttir import Op
 
 Function = Callable[..., Tensor]
 

@@ -11,7 +11,7 @@ from tilewright.debug.executor.ops.functions import FUNCTIONS
 from tilewright.debug.executor.ops.lanewise import NO_FLOAT8, result, unary
 from tilewright.debug.executor.ops.rounding import fused
 from tilewright.debug.executor.tile import Tile
-from tilewright.debug.executor.ttir import Op
+from tilewright.launch.ttir import Op
 
 _IN_MATH = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2"),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tilewright.debug.executor.machine import Machine, Scope
 from tilewright.debug.executor.tile import Tile
-from tilewright.debug.executor.ttir import Op, Region, integer
+from tilewright.launch.ttir import Op, Region, callee, integer
 
 _COMMUTING = frozenset(
     ("arith.addf", "arith.addi", "arith.mulf", "arith.muli", "arith.andi", "arith.ori", "arith.xori")
@@ -136,13 +136,6 @@ def _only_operation(machine: Machine, region: Region, depth: int) -> Op | None:
     if only.name == "tt.call":
         return _only_operation(machine, machine.module.functions[callee(only)].region, depth - 1)
     return only if only.name in _COMMUTING else None
-
-
-def callee(op: Op) -> str:
-    """Name of the function that an operation calls."""
-    if op.body.startswith('@"'):
-        return op.body[2 : op.body.index('"', 2)]
-    return op.body[1 : op.body.index("(")]
 
 
 OPS = {"tt.reduce": _reduce, "tt.scan": _scan}

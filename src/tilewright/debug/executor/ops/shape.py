@@ -11,7 +11,7 @@ from tilewright.debug.executor import elements
 from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.ops.lanewise import result
 from tilewright.debug.executor.tile import Tile, any_set, joined_poison
-from tilewright.debug.executor.ttir import Op, integer, integers
+from tilewright.launch.ttir import Op, integer, integers
 
 
 def _constant(machine: Machine, op: Op, operands: list[Tile]) -> Tile:

@@ -81,6 +81,14 @@ class Region:
     def block(self, label: str) -> Block:
         return next(block for block in self.blocks if block.label == label)
 
+    def ops(self) -> Iterator[Op]:
+        """Every operation, nested ones included."""
+        for block in self.blocks:
+            for op in block.ops:
+                yield op
+                for inner in op.regions:
+                    yield from inner.ops()
+
 
 @dataclass(slots=True)
 class Function:
@@ -100,16 +108,7 @@ class Module:
     def ops(self) -> Iterator[Op]:
         """Every operation, nested ones included."""
         for function in self.functions.values():
-            yield from nested(function.region)
-
-
-def nested(region: Region) -> Iterator[Op]:
-    """Every operation of a region, those of inner regions included."""
-    for block in region.blocks:
-        for op in block.ops:
-            yield op
-            for inner in op.regions:
-                yield from nested(inner)
+            yield from function.region.ops()
 
 
 def parse(text: str) -> Module:
@@ -438,3 +437,10 @@ def integer(attributes: dict[str, str], key: str, default: int = 0) -> int:
 def integers(value: str) -> Sequence[int]:
     """An array attribute such as ``array<i32: 1, 0>``."""
     return tuple(int(number) for number in re.findall(r"-?\d+", value.partition(":")[2]))
+
+
+def callee(op: Op) -> str:
+    """Name of the function that a ``tt.call`` calls."""
+    if op.body.startswith('@"'):
+        return op.body[2 : op.body.index('"', 2)]
+    return op.body[1 : op.body.index("(")]
