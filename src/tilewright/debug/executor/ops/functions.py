@@ -81,7 +81,7 @@ FUNCTIONS: dict[str, Function] = {
     "erf": torch.erf,
     "erfc": torch.erfc,
     "erfcinv": in_double(lambda x: -torch.special.ndtri(x / 2) / math.sqrt(2.0)),
-    "erfcx": torch.special.erfcx,
+    "erfcx": in_double(torch.special.erfcx),
     "erfinv": torch.erfinv,
     "exp": torch.exp,
     "exp2": torch.exp2,
