@@ -52,7 +52,7 @@ def _for(machine: Machine, op: Op, scope: Scope) -> Running:
             values = yield from machine.block(body, inner)
         return values
     size = scope.size
-    begin, pace = (t.data.expand(size) for t in (start, stride))
+    begin, pace = start.data.expand(size), stride.data.expand(size).clamp(min=1)
     trips = torch.div(end.data.expand(size) - begin + pace - 1, pace, rounding_mode="floor").clamp(min=0)
     return (yield from _uneven(machine, scope, body, (variable, element, begin, pace, trips), (arguments, values)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -184,27 +185,45 @@ def _clamp(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
     return result(op, least(greatest(x, low), high), operands)
 
 
-def _zeros_ordered(
-    function: Callable[[Tensor, Tensor], Tensor], joined: Callable[[Tensor, Tensor], Tensor]
-) -> Callable[[Tensor, Tensor], Tensor]:
-    """An extreme with 0 above -0, as the hardware has it: equal values differ in no other bit than the sign."""
+def maximum(a: Tensor, b: Tensor) -> Tensor:
+    """The greater, 0 being above -0 as the hardware has it; NaN where one is."""
+    found = torch.maximum(a, b)
+    if _has_negative_zero(found):
+        found = torch.where(a == b, (_bits(a) & _bits(b)).view(found.dtype), found)
+    return found
 
-    def extreme(a: Tensor, b: Tensor) -> Tensor:
-        found = function(a, b)
-        if any_set(found == 0):
-            kind = elements.MEMORY[found.element_size()]
-            bits = joined(a.view(kind), b.view(kind)).view(found.dtype)
-            found = torch.where(a == b, bits, found)
+
+def minimum(a: Tensor, b: Tensor) -> Tensor:
+    found = torch.minimum(a, b)
+    if _has_negative_zero(a) or _has_negative_zero(b):
+        found = torch.where(a == b, (_bits(a) | _bits(b)).view(found.dtype), found)
+    return found
+
+
+def greatest(a: Tensor, b: Tensor) -> Tensor:
+    """The greater; the number where the other is NaN."""
+    return _numbers_of(maximum(a, b), a, b)
+
+
+def least(a: Tensor, b: Tensor) -> Tensor:
+    return _numbers_of(minimum(a, b), a, b)
+
+
+def _numbers_of(found: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """torch's own fmax is slow, and takes a signalling NaN for a number."""
+    if not math.isnan(float(found.sum())):  # NaN for sure where one is in it, and the quickest look there is
         return found
+    return torch.where(a.isnan(), b, torch.where(b.isnan(), a, found))
 
-    return extreme
+
+def _has_negative_zero(values: Tensor) -> bool:
+    """Its bits are the least integer."""
+    bits = _bits(values)
+    return int(bits.amin()) == torch.iinfo(bits.dtype).min
 
 
-maximum = _zeros_ordered(torch.maximum, torch.bitwise_and)
-minimum = _zeros_ordered(torch.minimum, torch.bitwise_or)
-greatest = _zeros_ordered(torch.fmax, torch.bitwise_and)
-"""The greater; the number where the other is NaN."""
-least = _zeros_ordered(torch.fmin, torch.bitwise_or)
+def _bits(values: Tensor) -> Tensor:
+    return values.view(elements.MEMORY[values.element_size()])
 
 
 def remainder(a: Tensor, b: Tensor) -> Tensor:

@@ -55,15 +55,20 @@ def _product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return values, a.double() * b.double() - values.double()
 
 
+def _residual(x: Tensor, y: Tensor, of: Tensor) -> Tensor:
+    """``of - x * y``, which is exact in the wider type."""
+    return fused(-x, y, of) if x.dtype == torch.float64 else of.double() - x.double() * y.double()
+
+
 def _quotient(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     values = a / b
-    rest = fused(-values.double(), b.double(), a.double())
+    rest = _residual(values, b, a)
     return values, torch.where(b < 0, -rest, rest)
 
 
 def _root(a: Tensor) -> tuple[Tensor, Tensor]:
     values = square_root(a)
-    return values, fused(-values.double(), values.double(), a.double())
+    return values, _residual(values, values, a)
 
 
 def _fused(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
