@@ -88,6 +88,14 @@ def test_a_promise_that_does_not_hold_is_a_false_hint(how):
     assert not findings(wrong_values.hints, how, 32)
 
 
+@pytest.mark.parametrize("how", ["where", "clamp", "wrap"])
+@pytest.mark.parametrize("m", [1, 10, 40, 48])
+def test_hints_that_hold_but_for_the_edge_of_a_tensor_are_a_note_at_most(how, m):
+    found = findings(wrong_values.hints_at_the_edge, how, m)
+    assert [f.kind for f in found] == (["false-hint"] if m % 16 else [])
+    assert all(f.severity == "note" for f in found)
+
+
 def test_floats_added_by_several_programs_are_a_note():
     for dtype in (torch.float32, torch.float16):
         out, executor = execute(wrong_values.sums_by_atomics, dtype)

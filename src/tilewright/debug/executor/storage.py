@@ -133,6 +133,8 @@ class Storage:
         if not self._looked and self.poisoned is not None:
             self._looked = True
             self._look(self.poisoned)
+            if self.undefined is None:  # what is defined stays so
+                self.poisoned = None
         return self.undefined
 
     def _look(self, poisoned: Poisoned) -> None:

@@ -120,6 +120,23 @@ def hints(how, stride):
     _hinted[(1,)](torch.randn(96), torch.empty(16), stride, BLOCK=16, HOW=how)
 
 
+@triton.jit
+def _edges(x_ptr, y_ptr, M, BLOCK: tl.constexpr, HOW: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if HOW == "where":
+        inside = tl.where(rows < M, rows, 0)
+    elif HOW == "clamp":
+        inside = tl.minimum(rows, M - 1)
+    else:
+        inside = rows % M
+    inside = tl.max_contiguous(tl.multiple_of(inside, BLOCK), BLOCK)
+    tl.store(y_ptr + rows, tl.load(x_ptr + inside), mask=rows < M)
+
+
+def hints_at_the_edge(how, m):
+    _edges[(triton.cdiv(m, 16),)](torch.randn(m), torch.empty(m), m, BLOCK=16, HOW=how)
+
+
 # ------------------------------------------------------------------------------------------------------- order
 
 

@@ -56,10 +56,13 @@ def _numbers(op: Op, name: str) -> list[int]:
 def _tell(machine: Machine, op: Op, broken: Tensor, promise: str, values: Tensor) -> None:
     if not any_set(broken):
         return
-    bad = int(values[broken.expand(values.shape)][0])
-    # At a tensor's edge lanes are clamped or wrapped, and whether the promise then matters depends on how the value
-    # is used. A promise broken from the first lane on, or in every program, is wrong whatever follows.
-    rows = broken.reshape(broken.shape[0], -1)
-    everywhere = bool(rows[:, 0].any()) or bool(rows.any(1).all())
+    broken = broken.expand(values.shape)
+    # At a tensor's edge lanes are clamped, or wrap round to its start: values stay, or fall. Whether the promise then
+    # matters depends on what they are used for. A first lane or a gap that breaks it is wrong whatever follows.
+    rises = torch.ones_like(broken)
+    rises[..., 1:] = values[..., 1:] > values[..., :-1]
+    wrong = broken & rises
+    bad = int(values[wrong if any_set(wrong) else broken][0])
     words = f"{promise}, and the value {bad} breaks it"
-    machine.report(op, "false-hint", broken, words, severity="error" if everywhere else "note", remedy=_REMEDY)
+    severity = "error" if any_set(wrong) else "note"
+    machine.report(op, "false-hint", broken, words, severity=severity, remedy=_REMEDY)
