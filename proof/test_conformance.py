@@ -131,6 +131,7 @@ def test_control_flow_and_values():
         ("shared_bounds", lambda b=b: control.check_shared_bounds(*b)) for b in ((0, 9, 2), (5, 5, 1), (-3, 4, 3))
     ]
     checks += [("constants", values.check_constants), ("promotions", values.check_promotions)]
+    checks.append(("divisions", values.check_divisions))
     checks += [("choices", lambda s=s: values.check_choices(s)) for s in SEEDS]
     checks += [("map_elementwise", lambda s=s: values.check_elementwise(s)) for s in SEEDS]
     mixed = (mixtures.check_welford, mixtures.check_segments, mixtures.check_truths)

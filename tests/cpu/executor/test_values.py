@@ -17,6 +17,10 @@ def test_operands_of_two_types_meet_as_triton_has_it():
     assert not values.check_promotions()
 
 
+def test_indices_are_divided_by_numbers():
+    assert not values.check_divisions()
+
+
 def test_a_choice_may_hang_on_the_program_the_lane_or_both():
     assert not values.check_choices(seed=0)
 

@@ -61,3 +61,15 @@ def check_elementwise(seed: int) -> str:
     pairs = torch.stack([x[0::2] + y[1::2], x[1::2] - y[0::2]], 1).reshape(-1)
     right = torch.equal(out, torch.minimum(x, y) * 3 - torch.maximum(x, y)) and torch.equal(paired, pairs)
     return "" if right else f"{out.tolist()} or {paired.tolist()} is wrong"
+
+
+def check_divisions() -> str:
+    for constant, number in ((8, 3), (5, 16), (7, 1000), (1, 2)):
+        out = torch.zeros(96, dtype=torch.int64)
+        run(k.divisions_kernel, (3,), out, number, D=constant, BLOCK=32)
+        wanted = [
+            (i // constant) * 10_000_000 + (i % constant) * 1000 + (i // number) * 7 + i % number for i in range(96)
+        ]
+        if out.tolist() != wanted:
+            return f"by {constant} or {number}: {out.tolist()}, not {wanted}"
+    return ""

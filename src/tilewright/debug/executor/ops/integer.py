@@ -61,6 +61,9 @@ def _division(function: Callable[[Tensor, Tensor], Tensor], signed: bool) -> Han
     def handler(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
         a, b = operands
         width = elements.bits(a.element)
+        bounds = _quotient_bounds(op, a, b)
+        if bounds is not None and b.data.numel() == 1:
+            return result(op, _by_number(a.data, int(b.data), rest=function is torch.fmod), operands, bounds)
         zero = b.data == 0
         divisor = b.data + zero.to(b.data.dtype) if b.bounds is None or b.bounds[0] <= 0 <= b.bounds[1] else b.data
         if signed and width == 64:
@@ -71,7 +74,7 @@ def _division(function: Callable[[Tensor, Tensor], Tensor], signed: bool) -> Han
             data = _unsigned64(function, a.data, divisor)
         else:
             data = function(elements.unsigned(a.data, width), elements.unsigned(divisor, width))
-        tile = result(op, elements.wrapped(data, width), operands, _quotient_bounds(op, a, b))
+        tile = result(op, elements.wrapped(data, width), operands, bounds)
         return undefined_where(machine, op, tile, zero, "integer-hazard") if divisor is not b.data else tile
 
     return handler
@@ -84,6 +87,14 @@ def _quotient_bounds(op: Op, a: Tile, b: Tile) -> Bounds | None:
     if op.name.startswith("arith.rem"):
         return (0, min(a.bounds[1], b.bounds[1] - 1))
     return (a.bounds[0] // b.bounds[1], a.bounds[1] // b.bounds[0])
+
+
+def _by_number(a: Tensor, divisor: int, *, rest: bool) -> Tensor:
+    """Of numbers that are not negative by one that is positive: NumPy multiplies and shifts where torch divides."""
+    if rest and divisor & (divisor - 1) == 0:
+        return a & (divisor - 1)
+    quotient = torch.from_numpy(np.asarray(np.floor_divide(a.numpy(), divisor)))
+    return a - quotient * divisor if rest else quotient
 
 
 def _signed64(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
