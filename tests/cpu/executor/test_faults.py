@@ -76,6 +76,13 @@ def test_out_of_bounds_tells_the_view_from_the_storage():
         assert words[name].endswith("inside its storage, outside its view")
 
 
+def test_a_race_names_two_programs_that_meet():
+    (race,) = faults(wrong.programs_share_a_row, True)
+    assert race.message.endswith("y_ptr[0, 0], programs (0, 0, 0) and (4, 0, 0)")
+    (race,) = faults(wrong.shifts_in_place, True)
+    assert race.message.endswith("y_ptr[16], programs (1, 0, 0) and (0, 0, 0)")
+
+
 @pytest.mark.parametrize("how", ["rem", "and", "shift", "xor"])
 def test_a_hash_that_wraps_is_no_offset_overflow(how):
     assert not findings(wrong_values.hash_wraps, how)

@@ -36,6 +36,7 @@ class Races:
     programs: int
     synchronises: bool
     order: Order | None = field(init=False)
+    partner: Tensor | None = None  # of the access just noted: by lane another program it meets, -1 for none
 
     def __post_init__(self) -> None:
         self.order = Order(self.programs) if self.synchronises else None
@@ -45,6 +46,7 @@ class Races:
 
         A volatile read may meet atomics, as an atomic may.
         """
+        self.partner = None
         racing = self._meets(storage, "writer", units, program)
         if volatile:
             return racing
@@ -72,6 +74,7 @@ class Races:
 
         ``same``: lanes whose memory already holds what they store. Atomics may meet atomics.
         """
+        self.partner = None
         found = Conflicts()
         found.write_write = self._meets(storage, "writer", units, program)
         if not atomic:
@@ -84,11 +87,13 @@ class Races:
             before = own.index_select(0, units)
             found.shared = (before != NOBODY) & (before != program)
         own.scatter_(0, units, program)
-        lost = own.index_select(0, units) != program
+        last = own.index_select(0, units)
+        lost = last != program
         if atomic:
             found.shared = _either(found.shared, lost)
         elif any_set(lost):
             found.write_write = _either(found.write_write, lost)
+            self._pair(lost, last)
         if self.order is not None:
             self._stamp(storage, name, units, stamp)
             # Who read before is ordered before this write, or was reported: what follows need only look at the write.
@@ -114,12 +119,19 @@ class Races:
         if not any_set(clash):
             return None
         stamps: Tensor | None = getattr(storage, f"{name}_stamp")
-        if self.order is None or stamps is None:
-            return clash
-        lanes = clash.nonzero().flatten()
-        ordered = self.order.before(before[lanes], stamps[units[lanes]], program[lanes])
-        clash[lanes] = ~ordered
-        return clash if any_set(clash) else None
+        if self.order is not None and stamps is not None:
+            lanes = clash.nonzero().flatten()
+            ordered = self.order.before(before[lanes], stamps[units[lanes]], program[lanes])
+            clash[lanes] = ~ordered
+            if not any_set(clash):
+                return None
+        self._pair(clash, before)
+        return clash
+
+    def _pair(self, clash: Tensor, other: Tensor) -> None:
+        if self.partner is None:
+            self.partner = torch.full_like(other, NOBODY)
+        self.partner = torch.where(clash & (self.partner == NOBODY), other, self.partner)
 
 
 def _either(a: Tensor | None, b: Tensor | None) -> Tensor | None:

@@ -1,14 +1,20 @@
-"""What a second run of the same call shows: whether results depend on the order of programs, where a NaN was born."""
+"""What a second run of the same call shows.
+
+Whether results depend on the order of programs, whether tf32 products alone made them wrong, where a NaN was born.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from tilewright.debug.executor.executor import Executor
 from tilewright.records import Finding
+from tilewright.spec import golden
+from tilewright.spec.golden import Expected
 from tilewright.spec.poison import Poisoned
 
 Again = Callable[[Executor], Mapping[str, Tensor]]
@@ -36,6 +42,26 @@ def order_dependent(executor: Executor, results: Mapping[str, Tensor], again: Ag
         if changed is not None:
             findings.append(_finding(executor, name, first, second, changed))
     return findings
+
+
+def reduced_precision(
+    executor: Executor, findings: list[Finding], expected: Sequence[Expected] | None, again: Again
+) -> list[Finding]:
+    """Mismatches that are gone where products of fp32 keep all their bits are warnings with that cause."""
+    if expected is None or not executor.rounds_to_tf32 or not any(f.kind == "mismatch" for f in findings):
+        return findings
+    results = again(Executor(executor.target, Poisoned(), exact_products=True))
+    right = {
+        gold.name
+        for gold in expected
+        if gold.name in results and golden.compare(results[gold.name], gold).error_over_tolerance <= 1
+    }
+    return [_excused(f) if f.kind == "mismatch" and f.argument in right else f for f in findings]
+
+
+def _excused(finding: Finding) -> Finding:
+    remedy = 'tl.dot(..., input_precision="ieee") if float32 products are meant'
+    return replace(finding, severity="warning", cause="reduced-precision-dot", remedy=remedy)
 
 
 def born(executor: Executor, again: Again) -> list[Finding]:

@@ -218,8 +218,8 @@ def report_race(
     """A race between programs, from flat lanes."""
     machine = access.machine
     who = programs[racing].unique().tolist()
-    first = int(index[racing][(programs[racing] == who[0]).nonzero()[0, 0]])
-    address = first * access.size + region.storage.address
+    lane = int((racing & (programs == who[0])).nonzero()[0, 0])
+    address = int(index[lane]) * access.size + region.storage.address
     element = region.coordinates(address)
     what = {
         "write-write-race": "programs write different values to one element, in no order",
@@ -228,6 +228,11 @@ def report_race(
         "nondeterministic": "several programs add floats to one element, in an order that differs from run to run",
     }[kind]
     words = f"{what}: {region.name}[{', '.join(map(str, element))}]"
+    partner = machine.races.partner
+    if partner is not None and int(partner[lane]) >= 0:
+        x, y, _ = machine.grid
+        ids = [(p % x, p // x % y, p // (x * y)) for p in (who[0], int(partner[lane]))]
+        words += f", programs {ids[0]} and {ids[1]}"
     machine.faults.add(
         kind,
         machine.place(access.op),
