@@ -25,6 +25,7 @@ from tilewright.debug.results import Results
 from tilewright.errors import Stopped
 from tilewright.hardware.target import Target
 from tilewright.launch.capture import capture
+from tilewright.launch.host import inputs_of
 from tilewright.launch.launch import Launch, python_function
 from tilewright.records import Case, CaseResult, Config, Disagreement, Finding
 from tilewright.spec import golden
@@ -86,7 +87,7 @@ def check_case(
     """
     started = time.perf_counter()
     plain, named = configs.split(operator, case)
-    inputs = operator.make_inputs(plain)
+    inputs = inputs_of(operator, plain)
     huge = checked and is_huge(inputs)
     expected = None if huge else expectations(operator, inputs, plain)
     call = _Call(operator, plain, config or named, target, expected, seconds)
@@ -120,6 +121,7 @@ def _looked_at_again(
     def again(other: Executor) -> dict[str, Tensor]:
         return _run(call, inputs.copy(), other, other.poisoned or Poisoned()).results
 
+    findings = second.reduced_precision(handler, findings, call.expected, again)
     findings = findings + second.order_dependent(handler, ran.results, again)
     if not any(f.kind == "non-finite" and f.tensor for f in findings):
         return findings
