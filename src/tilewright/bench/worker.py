@@ -14,6 +14,7 @@ from tilewright.bench.timer import DeviceTimer, HostTimer, Timer, interleave
 from tilewright.bench.verdict import noise_floor, verdict
 from tilewright.errors import LauncherFailed
 from tilewright.launch.capture import call
+from tilewright.launch.host import inputs_of
 from tilewright.process import Emitter
 from tilewright.records import Case, Comparison, Config, Note, Progress
 from tilewright.spec import golden
@@ -48,7 +49,7 @@ def bench_shape(emit: Emitter, *, job: Job) -> list[Comparison]:
         ReferenceFailed: there is nothing to check against.
     """
     operator = resolve(job.address)
-    inputs = operator.make_inputs(job.case, job.device).map(lambda t: t.detach())
+    inputs = inputs_of(operator, job.case, job.device).map(lambda t: t.detach())
     on_cpu = job.device == "cpu"
     calls: dict[str, Callable[[], Any]] = {}
     with torch.no_grad():

@@ -14,6 +14,7 @@ from tilewright.debug import cases
 from tilewright.errors import UnknownDim
 from tilewright.hardware.target import Target
 from tilewright.launch.capture import Choose, config_values, every_config, first_config, record
+from tilewright.launch.host import inputs_of
 from tilewright.launch.launch import Launch
 from tilewright.records import Case, Config
 from tilewright.spec.operator import Operator, default_config
@@ -121,7 +122,7 @@ def _pairs(point: Mapping[str, Any]) -> set[Any]:
 def _case(operator: Operator, probe: Case, values: Mapping[str, Any], target: Target, seed: int) -> Case:
     config = Config(values)
     try:
-        inputs = operator.make_inputs(probe, drawn=False)
+        inputs = inputs_of(operator, probe, drawn=False)
         launches = record(operator, inputs, target, for_launcher(operator, config), choose=for_tuner(config))
     except Exception:
         launches = []  # the case itself will say what is wrong, with its line
@@ -132,7 +133,7 @@ def _case(operator: Operator, probe: Case, values: Mapping[str, Any], target: Ta
 def _tuned(operator: Operator, probe: Case, target: Target) -> list[Mapping[str, Any]]:
     """Configurations that autotuned kernels of the launcher have, in their order."""
     try:
-        launches: list[Launch] = record(operator, operator.make_inputs(probe), target, choose=every_config)
+        launches: list[Launch] = record(operator, inputs_of(operator, probe), target, choose=every_config)
     except Exception:
         return []  # the first case will say what is wrong, with its line
     return [launch.config.values for launch in launches if launch.config is not None]

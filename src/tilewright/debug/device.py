@@ -21,6 +21,7 @@ from tilewright.hardware.probe import gpu_target
 from tilewright.hardware.targets import find
 from tilewright.launch.capture import record
 from tilewright.launch.compile import lower
+from tilewright.launch.host import inputs_of
 from tilewright.process import Emitter
 from tilewright.records import Case, CaseResult, Config, Disagreement, Finding
 from tilewright.spec import dtypes, golden
@@ -93,9 +94,9 @@ def run_case(
     started = time.perf_counter()
     operator = resolve(address)
     plain, config = configs.split(operator, case)
-    inputs = operator.make_inputs(plain, "cuda")
+    inputs = inputs_of(operator, plain, "cuda")
     expected = check.expectations(operator, inputs, plain)
-    modelled = check.executed(operator, plain, operator.make_inputs(plain), gpu_target() or find(target), config)
+    modelled = check.executed(operator, plain, inputs_of(operator, plain), gpu_target() or find(target), config)
     findings: list[Finding] = []
     disagreements: list[Disagreement] = []
     worst: float | None = None
@@ -196,5 +197,5 @@ def _excused(
 
 def _multiplies_tf32(operator: Operator, case: Case, target: str) -> bool:
     chip = find(target)
-    launches = record(operator, operator.make_inputs(case), chip)
+    launches = record(operator, inputs_of(operator, case), chip)
     return any("inputPrecision = tf32" in lower(launch, chip).ttir for launch in launches)

@@ -17,6 +17,7 @@ from tilewright.debug.shrink import shrink
 from tilewright.errors import LauncherFailed, TilewrightError
 from tilewright.hardware.targets import find
 from tilewright.launch.capture import record
+from tilewright.launch.host import inputs_of
 from tilewright.process import Emitter
 from tilewright.records import Case, CaseResult, Config, Finding
 from tilewright.spec.load import Address, resolve
@@ -46,7 +47,7 @@ def plan_cases(
             configs.check_names(operator, case, chip)
         return Plan(explicit)
     probe = cases.first_case(operator)
-    inputs = operator.make_inputs(probe)
+    inputs = inputs_of(operator, probe)
     try:
         launches = record(operator, inputs, chip)
     except TilewrightError as error:

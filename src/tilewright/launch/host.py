@@ -19,8 +19,11 @@ from typing import Any
 import torch
 import triton
 
-from tilewright.errors import LauncherFailed, TilewrightError
+from tilewright.errors import LauncherFailed, TilewrightError, UsageError
 from tilewright.launch.launch import Launch
+from tilewright.records import Case
+from tilewright.spec.inputs import Inputs
+from tilewright.spec.operator import Operator
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -134,6 +137,20 @@ def failure(error: Exception) -> TilewrightError:
     if isinstance(error, LauncherFailed):
         return LauncherFailed(_where(error) + error.what, error.remedy)
     return LauncherFailed(told(error, "the launcher"))
+
+
+def inputs_of(operator: Operator, case: Case, device: str = "cpu", *, drawn: bool = True) -> Inputs:
+    """The arguments of a case; arguments as for ``Operator.make_inputs``.
+
+    Raises:
+        UsageError: the user's ``inputs`` or ``values`` raise, with their line.
+    """
+    try:
+        return operator.make_inputs(case, device, drawn=drawn)
+    except TilewrightError:
+        raise
+    except Exception as error:
+        raise UsageError(told(error, f"{operator.name}: making the inputs of {case.label}")) from error
 
 
 def told(error: Exception, who: str) -> str:

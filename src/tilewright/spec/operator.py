@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tilewright.errors import TilewrightError, UnknownDim, UnknownParameter, UsageError
+from tilewright.errors import UnknownDim, UnknownParameter, UsageError
 from tilewright.records import Case, Config
 from tilewright.runtime.table import active_table
 from tilewright.spec import dtypes as dtype_names
@@ -281,14 +281,7 @@ class Operator:
         for name in arguments:
             if name not in parameters and not takes_any:
                 raise UnknownParameter(f"{self.name}: inputs() takes no {name!r}", f"it takes {', '.join(parameters)}")
-        try:
-            made = self.inputs(**arguments)
-        except (TilewrightError, KeyboardInterrupt):
-            raise
-        except Exception as error:
-            given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-            words = f"{self.name}: inputs({given}) raises {type(error).__name__}: {error}"
-            raise UsageError(words, "its parameters are the case: give values that it can make tensors of") from error
+        made = self.inputs(**arguments)
         if isinstance(made, Mapping):
             return Inputs((), dict(made), ())
         args = tuple(made) if isinstance(made, (tuple, list)) else (made,)

@@ -13,11 +13,10 @@ from tilewright.errors import ChildFailed, TilewrightError, UsageError
 from tilewright.hardware.probe import gpu_name, gpu_target
 from tilewright.hardware.target import Target
 from tilewright.launch.compile import Cache
-from tilewright.launch.host import told
+from tilewright.launch.host import inputs_of
 from tilewright.process import Limits, Worker
 from tilewright.records import Case, Choice, Config, Event, Note, Progress, StageStarted, Trial, Tried
 from tilewright.runtime.table import Table, triton_version
-from tilewright.spec.inputs import Inputs
 from tilewright.spec.load import Address
 from tilewright.spec.operator import Operator, default_config, device_name
 from tilewright.tune import feasible
@@ -77,7 +76,7 @@ def run(
     trials: dict[tuple[str, str], tuple[Trial, ...]] = {}
     choices: dict[str, Choice] = {}
     for label, case in shapes.items():
-        inputs = _inputs(operator, case)
+        inputs = inputs_of(operator, case, drawn=False).map(lambda t: t.detach())
         for target in targets:
             configs = feasible.configurations(operator, inputs, target)
             yield StageStarted("tune", operator.name, None, _heading(label, target, configs))
@@ -89,15 +88,6 @@ def run(
                     _keep(operator, case, choice, options)
             trials[label, target.name] = tuple(found)
     return TuneReport(operator.name, trials, choices)
-
-
-def _inputs(operator: Operator, case: Case) -> Inputs:
-    try:
-        return operator.make_inputs(case, drawn=False).map(lambda t: t.detach())
-    except TilewrightError:
-        raise
-    except Exception as error:  # the user's inputs() or values
-        raise UsageError(told(error, f"{operator.name}: making the inputs of {case.label}")) from error
 
 
 def _heading(label: str, target: Target, configs: Sequence[Config]) -> str:

@@ -74,6 +74,8 @@ def test_a_flag_hands_over_only_with_a_release():
     assert not faults(guarded.handed_over, "release")
     assert kinds(guarded.handed_over, "relaxed") == [("read-write-race", "data")]
     assert kinds(guarded.handed_over, "late") == [("read-write-race", "data")]
+    assert not faults(guarded.handed_over, "release", "fenced")
+    assert kinds(guarded.handed_over, "release", "relaxed") == [("read-write-race", "data")]
     assert kinds(guarded.handed_over, "plain") == [("read-write-race", "data"), ("read-write-race", "flag")]
 
 

@@ -1,8 +1,8 @@
 """What happens before what, between programs of one launch: vector clocks that atomics hand on.
 
 A release publishes, at an address, all that its program did and all that it has learnt of others; who acquires
-from that address knows it too. An acquire whose returned value nobody looks at orders nothing: a program that
-does not know what it found cannot rely on it.
+from that address knows it too. An acquire whose returned value nobody looks at orders nothing, unless the program
+has looked at that address before: who does not know what is there cannot rely on it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,21 @@ class Order:
         self._exact = programs <= EXACT_PROGRAMS
         self._clocks: np.ndarray | None = None  # [who, of whom]: the last release of another that a program knows
         self._published: dict[Key, np.ndarray] = {}
+        self._seen: set[tuple[Key, int]] = set()  # addresses with programs that looked at what is there
         self._shared: set[int] = set()  # storages whose addresses share one clock
         self._released = np.full(0 if self._exact else programs, -1, dtype=np.int64)
         self._acquired = np.full(0 if self._exact else programs, -1, dtype=np.int64)
 
     def synchronise(
-        self, storage: int, addresses: Tensor, programs: Tensor, stamp: int, *, acquires: bool, releases: Tensor | bool
+        self,
+        storage: int,
+        addresses: Tensor,
+        programs: Tensor,
+        stamp: int,
+        *,
+        acquires: bool,
+        looks: bool,
+        releases: Tensor | bool,
     ) -> None:
         """An atomic of some lanes, in the order they take place; ``releases`` may differ by lane."""
         who, where = programs.numpy(), addresses.numpy()
@@ -41,7 +50,7 @@ class Order:
                 self._acquired[who] = stamp
             self._released[who[frees]] = stamp
             return
-        if not acquires and not frees.any():
+        if not acquires and not looks and not frees.any():
             return
         if storage not in self._shared and len(who) > _SINGLE and len(who) > _SINGLE * len(np.unique(who)):
             self._share(storage)
@@ -53,7 +62,10 @@ class Order:
         else:
             steps = list(zip(who.tolist(), where.tolist(), frees.tolist(), strict=True))
         for program, address, free in steps:
-            self._step((storage, address), program, stamp, acquires, free)
+            key = (storage, address)
+            if looks:
+                self._seen.add((key, program))
+            self._step(key, program, stamp, acquires and (looks or (key, program) in self._seen), free)
 
     def _step(self, key: Key, program: int, stamp: int, acquires: bool, releases: bool) -> None:
         line = self._published.get(key)

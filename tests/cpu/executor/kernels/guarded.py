@@ -146,7 +146,14 @@ def binary_search():
 @triton.jit
 def _handed_over(data_ptr, flag_ptr, out_ptr, HOW: tl.constexpr, POLL: tl.constexpr):
     if tl.program_id(0) == 0:
-        if POLL == "plain":
+        if POLL == "fenced":
+            while tl.atomic_add(flag_ptr, 0, sem="relaxed") == 0:
+                pass
+            tl.atomic_add(flag_ptr, 0, sem="acquire")
+        elif POLL == "relaxed":
+            while tl.atomic_add(flag_ptr, 0, sem="relaxed") == 0:
+                pass
+        elif POLL == "plain":
             while tl.load(flag_ptr) == 0:  # read-write-race
                 pass
         else:

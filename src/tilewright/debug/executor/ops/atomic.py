@@ -191,12 +191,17 @@ def _synchronise(
     """Hands on what the programs know. A swap that failed wrote nothing, so it publishes nothing."""
     machine = access.machine
     order = machine.races.order
-    if order is None or ordering == "relaxed":
+    if order is None:
         return
-    observed = machine.observed is None or access.op.index in machine.observed
-    acquires = ordering in ("acquire", "acq_rel") and observed
-    releases = wrote if ordering in ("release", "acq_rel") else False
-    order.synchronise(id(storage), where, programs, machine.stamp, acquires=acquires, releases=releases)
+    order.synchronise(
+        id(storage),
+        where,
+        programs,
+        machine.stamp,
+        acquires=ordering in ("acquire", "acq_rel"),
+        looks=machine.observed is None or access.op.index in machine.observed,
+        releases=wrote if ordering in ("release", "acq_rel") else False,
+    )
 
 
 def _compare_and_swap(machine: Machine, op: Op, operands: list[Tile]) -> Tile:

@@ -125,7 +125,9 @@ def _note_read(access: Access, region: Region, index: Tensor, inside: Tensor | N
     volatile = is_volatile(access.op)
     if volatile and machine.races.order is not None:
         # A flag polled with plain volatile loads: whoever sees it set sees what was released with it.
-        machine.races.order.synchronise(id(storage), lanes, programs, machine.stamp, acquires=True, releases=False)
+        machine.races.order.synchronise(
+            id(storage), lanes, programs, machine.stamp, acquires=True, looks=True, releases=False
+        )
     racing = machine.races.read(storage, units, programs, machine.stamp, volatile=volatile)
     if racing is not None:
         report_race(access, region, "read-write-race", units, programs, racing, lanes)
