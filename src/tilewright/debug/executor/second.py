@@ -34,10 +34,11 @@ def order_dependent(executor: Executor, results: Mapping[str, Tensor], again: Ag
         return []
     other = again(Executor(executor.target, Poisoned(), backwards=True))
     findings = []
-    for name, first in results.items():
-        second = other.get(name)
+    for name, result in results.items():
+        first, second = result.detach(), other.get(name)
         if second is None or second.shape != first.shape:
             continue
+        second = second.detach()
         changed = _changed(first, second)
         if changed is not None:
             findings.append(_finding(executor, name, first, second, changed))
