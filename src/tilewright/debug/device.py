@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,7 +24,6 @@ from tilewright.launch.compile import lower
 from tilewright.launch.host import inputs_of
 from tilewright.process import Emitter
 from tilewright.records import Case, CaseResult, Config, Disagreement, Finding
-from tilewright.spec import dtypes, golden
 from tilewright.spec.golden import Expected
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.load import Address, resolve
@@ -104,7 +103,7 @@ def run_case(
     for _ in range(RUNS):
         run = _once(operator, plain, inputs, config, expected)
         found, differing, over = check.judge(operator, inputs, expected, run.ran)
-        found = [_excused(f, operator, plain, target, expected, run.ran) for f in found]
+        found = check.excused(found, expected, run.ran, lambda: _multiplies_tf32(operator, plain, target))
         findings += comparison.against_executor(found, run.ran, modelled, expected)
         findings += [_written_outside(b) for b in run.broken]
         disagreements = disagreements or differing
@@ -171,28 +170,6 @@ def _comparable(tensor: Tensor) -> Tensor:
     if not tensor.is_floating_point():
         return tensor
     return (tensor.float() if tensor.element_size() == 1 else tensor).nan_to_num()  # PyTorch compares no 8-bit floats
-
-
-def _excused(
-    finding: Finding, operator: Operator, case: Case, target: str, expected: tuple[Expected, ...] | None, ran: check.Ran
-) -> Finding:
-    """A float32 mismatch that TF32 products alone explain is a warning with that cause."""
-    gold = next((e for e in expected or () if e.name == finding.argument), None)
-    if finding.kind != "mismatch" or gold is None or gold.dtype != torch.float32:
-        return finding
-    if (
-        golden.compare(ran.results[gold.name], golden.with_roundoff(gold, dtypes.TF32_ROUNDOFF)).error_over_tolerance
-        > 1
-    ):
-        return finding
-    if not _multiplies_tf32(operator, case, target):
-        return finding
-    return replace(
-        finding,
-        severity="warning",
-        cause="reduced-precision-dot",
-        remedy='tl.dot(..., input_precision="ieee") if float32 products are meant',
-    )
 
 
 def _multiplies_tf32(operator: Operator, case: Case, target: str) -> bool:

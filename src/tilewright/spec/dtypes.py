@@ -38,7 +38,8 @@ _SIGNIFICAND_BITS = {
     "fp8e5m2fnuz": 3,
 }
 
-TF32_ROUNDOFF = 2.0**-11
+TF32_ROUNDOFF = 2.0**-10
+"""Of an operand of a tf32 product: tensor cores cut fp32 to 10 bits of fraction, they do not round."""
 
 
 def to_torch(name: str) -> torch.dtype:

@@ -222,7 +222,7 @@ def _floor(dtype: torch.dtype) -> float:
 
 
 def with_roundoff(expected: Expected, roundoff: float) -> Expected:
-    """The same output as if contributions had been rounded to ``roundoff`` (tf32: 2**-11) before their sum."""
+    """The same output as if contributions had been rounded to ``roundoff`` (tf32: 2**-10) before their sum."""
     return replace(expected, tolerance=torch.maximum(expected.tolerance, FACTOR * 2 * roundoff * expected.scale))
 
 

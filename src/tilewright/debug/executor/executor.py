@@ -62,6 +62,7 @@ class Executor:
     edges_only: bool = False
     complete: bool = True
     order_matters: bool = False
+    uses_tf32: bool = False
     _machine: Machine | None = None
 
     def __post_init__(self) -> None:
@@ -116,6 +117,7 @@ class Executor:
         machine.exact_products = self.exact_products
         self.programs += launch.programs
         self.order_matters |= program.knows_order
+        self.uses_tf32 |= program.uses_tf32
         # The mode that poisons watches what the host does; our own operations are none of its business.
         with torch.no_grad(), _disable_current_modes():
             arguments = bound_arguments(launch, program.module.entry, self.memory)

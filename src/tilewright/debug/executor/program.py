@@ -30,6 +30,7 @@ class Program:
         synchronises: holds atomics, which order what programs do.
         first_wait: position in the entry's first block of what may wait for another program; None if nothing does.
         observed: operations (by index) whose results are looked at.
+        uses_tf32: multiplies fp32 in tf32.
         knows_order: looks at what atomics or volatile loads found, which tells programs who came before.
     """
 
@@ -40,6 +41,7 @@ class Program:
     first_wait: int | None
     observed: frozenset[int]
     knows_order: bool
+    uses_tf32: bool
 
     @property
     def waits(self) -> bool:
@@ -74,7 +76,8 @@ def _program(special: Specialised) -> Program:
     synchronises = any(op.name.startswith("tt.atomic") for op in ops)
     observed = _observed(module)
     knows = any((op.name.startswith("tt.atomic") or is_volatile(op)) and op.index in observed for op in ops)
-    return Program(module, widest, flow.stored, synchronises, first_wait(module, flow), observed, knows)
+    tf32 = any(op.name == "tt.dot" and op.attributes.get("inputPrecision") == "tf32" for op in ops)
+    return Program(module, widest, flow.stored, synchronises, first_wait(module, flow), observed, knows, tf32)
 
 
 def _parameters(special: Specialised, entry: Function) -> tuple[str, ...]:
