@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.debug import interprets
 from tilewright.errors import TilewrightError, UsageError
 from tilewright.hardware.targets import all_targets
 from tilewright.records import Case, CaseDone, Compared, Event, Tried, to_dict
@@ -196,8 +197,9 @@ def kernel_call(args: str | None, grid: str | None) -> KernelCall | None:
 
 def interpreting() -> bool:
     """Whether the user exported TRITON_INTERPRET; this process itself must not interpret, or nothing compiles."""
-    value = os.environ.pop("TRITON_INTERPRET", "0")
-    return value.lower() not in ("", "0", "false", "off", "no")
+    wanted = interprets()
+    os.environ.pop("TRITON_INTERPRET", None)
+    return wanted
 
 
 def operators(target: str, call: KernelCall | None = None) -> tuple[Operator, ...]:

@@ -39,10 +39,17 @@ def debug(
     # Imported at the call: importing the package must not import torch.
     stage = importlib.import_module("tilewright.debug.stage")
     load = importlib.import_module("tilewright.spec.load")
+    if interprets():
+        options = {"executor": "interpreter", **options}  # this process's kernels are the interpreter's objects
     wanted = stage.DebugOptions(cases=cases, **options)
-    if wanted.executor == "checked" and not wanted.pdb and not os.environ.get("TRITON_INTERPRET"):
+    if wanted.executor == "checked" and not wanted.pdb and not interprets():
         events = stage.run(operator.name, operator, wanted, stage.Here(wanted))
     else:
         events = stage.run(operator.name, load.address(operator), wanted)
     report: DebugReport = drain(events, on_event)
     return report
+
+
+def interprets() -> bool:
+    """Whether TRITON_INTERPRET is exported, which asks for Triton's own interpreter."""
+    return os.environ.get("TRITON_INTERPRET", "").lower() not in ("", "0", "false", "off", "no")
