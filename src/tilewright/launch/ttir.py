@@ -225,6 +225,9 @@ class _Reader:
             name = _NAME.match(text).group()  # type: ignore[union-attr]  # any text starts with some name, or none
             rest = text[len(name) :].lstrip(" ")  # scf.condition(%c) has no blank between
         body, types = _cut_types(rest)
+        if name == "tt.elementwise_inline_asm" and not types:  # of no operands: printed without a colon
+            body, arrow, after = rest.rpartition(" -> ")
+            types = arrow + after
         kinds, result_types = _types(types)
         if name == "arith.constant" and not result_types:
             result_types = (Type((), "i1"),)  # true and false are printed without their type
@@ -285,7 +288,10 @@ def _result_names(text: str) -> Iterator[str]:
 
 def _cut_location(text: str) -> tuple[str, str]:
     """The text before its trailing ``loc(…)``, and that."""
-    text = re.sub(r"\s*// .*$", "", text).rstrip() if " // " in text else text.rstrip()
+    comment = text.find(" // ")
+    while comment >= 0 and text.count('"', 0, comment) % 2:  # assembly has comments of its own
+        comment = text.find(" // ", comment + 1)
+    text = (text[:comment] if comment >= 0 else text).rstrip()
     at = text.rfind(" loc(")
     if at < 0 and text.startswith("loc("):
         return "", text

@@ -2,6 +2,7 @@
 
 from tilewright.debug.executor.machine import Handler
 from tilewright.debug.executor.ops import (
+    assembly,
     atomic,
     block,
     control,
@@ -30,5 +31,6 @@ HANDLERS: dict[str, Handler] = {
     **atomic.OPS,
     **block.OPS,
     **host.OPS,
+    **assembly.OPS,
 }
 REGION_HANDLERS = control.REGION_OPS

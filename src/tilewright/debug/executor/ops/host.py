@@ -62,12 +62,6 @@ def _nothing(machine: Machine, op: Op, operands: list[Tile]) -> None:
     return None
 
 
-def _inline_assembly(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
-    raise machine.unsupported(
-        op, "inline_asm_elementwise is not supported by the checked executor: it does not read assembly"
-    )
-
-
 def _same(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
     return result(op, operands[0].data, operands, operands[0].bounds)
 
@@ -80,5 +74,6 @@ OPS: dict[str, Handler] = {
     "llvm.intr.assume": _assume,
     "gpu.barrier": _nothing,
     "ttg.barrier": _nothing,
-    "tt.elementwise_inline_asm": _inline_assembly,
+    "tt.grid_dependency_wait": _nothing,  # launches follow each other here
+    "tt.grid_dependency_launch_dependents": _nothing,
 }

@@ -8,7 +8,7 @@ from tilewright.debug.executor import elements
 from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.ops import libdevice
 from tilewright.debug.executor.ops.functions import FUNCTIONS
-from tilewright.debug.executor.ops.lanewise import NO_FLOAT8, result, unary
+from tilewright.debug.executor.ops.lanewise import NO_FLOAT8, binary, result, unary
 from tilewright.debug.executor.ops.rounding import fused
 from tilewright.debug.executor.tile import Tile
 from tilewright.launch.ttir import Op
@@ -37,5 +37,6 @@ OPS: dict[str, Handler] = {
     "math.absf": _absolute,
     "math.roundeven": unary(torch.round),
     "math.fma": _handle_fma,
+    "tt.approx_divf": binary(torch.div),
     **libdevice.OPS,
 }
