@@ -42,7 +42,6 @@ class Executor:
         backwards: runs programs from the last to the first.
         watches_floats: finds where values that are not finite arise (``nonfinite.py``); slower.
         exact_products: takes tf32 products of fp32 for fp32's own: what rounding operands changed is then seen.
-        rounds_to_tf32: some launch had such a product.
         complete: False once a launch met an operation that is not supported.
         order_matters: some launch looked at what an atomic found, so that its programs may know their order.
     """
@@ -54,7 +53,6 @@ class Executor:
     backwards: bool = False
     watches_floats: bool = False
     exact_products: bool = False
-    rounds_to_tf32: bool = False
     memory: Memory = field(init=False)
     faults: Faults = field(default_factory=Faults)
     launches: list[Launch] = field(default_factory=list)
@@ -123,7 +121,6 @@ class Executor:
             arguments = bound_arguments(launch, program.module.entry, self.memory)
             self._find_written(machine, program)
             schedule.run(machine, program, arguments, backwards=self.backwards, edges_only=self.edges_only)
-        self.rounds_to_tf32 |= machine.rounds_to_tf32
 
     def _find_written(self, machine: Machine, program: Program) -> None:
         if program.stored is not None:

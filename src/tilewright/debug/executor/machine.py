@@ -112,7 +112,6 @@ class Machine:
     check_hints: Callable[[Machine, Op, Tile], None] | None = None
     launch_index: int = 0
     exact_products: bool = False  # tf32 products keep all bits of their operands
-    rounds_to_tf32: bool = False  # whether there was such a product
     changes: int = 0  # counts stores and atomics that changed memory
     counts_changes: bool = False  # whether a store of what is there already is told from one that changes something
     waiting_at: Place | None = None  # the loop that has just gone round

@@ -49,7 +49,7 @@ def reduced_precision(
     executor: Executor, findings: list[Finding], expected: Sequence[Expected] | None, again: Again
 ) -> list[Finding]:
     """Mismatches that are gone where products of fp32 keep all their bits are warnings with that cause."""
-    if expected is None or not executor.rounds_to_tf32 or not any(f.kind == "mismatch" for f in findings):
+    if expected is None or not executor.uses_tf32 or not any(f.kind == "mismatch" for f in findings):
         return findings
     results = again(Executor(executor.target, Poisoned(), exact_products=True))
     right = {
@@ -57,10 +57,11 @@ def reduced_precision(
         for gold in expected
         if gold.name in results and golden.compare(results[gold.name], gold).error_over_tolerance <= 1
     }
-    return [_excused(f) if f.kind == "mismatch" and f.argument in right else f for f in findings]
+    return [excused(f) if f.kind == "mismatch" and f.argument in right else f for f in findings]
 
 
-def _excused(finding: Finding) -> Finding:
+def excused(finding: Finding) -> Finding:
+    """A mismatch that tf32 products account for."""
     remedy = 'tl.dot(..., input_precision="ieee") if float32 products are meant'
     return replace(finding, severity="warning", cause="reduced-precision-dot", remedy=remedy)
 

@@ -35,9 +35,7 @@ def _dot(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
     else:
         x, y = to_float32(a.full()), to_float32(b.full())
         if a.element == "f32" and precision == "tf32":
-            machine.rounds_to_tf32 = True
-            if not machine.exact_products:
-                x, y = to_tf32(x), to_tf32(y)
+            x, y = (x, y) if machine.exact_products else (to_tf32(x), to_tf32(y))
         elif a.element == "f32" and precision not in ("ieee", "tf32x3", "bf16x3", "bf16x6"):
             raise machine.unsupported(op, f"tl.dot with input_precision={precision} is not supported")
         data = _product(x, y, accumulator.data.to(torch.float32))
