@@ -1,10 +1,12 @@
 """Kernels in the manner of real projects: right ones are left alone and compute what PyTorch does."""
 
 import assembly
+import polling
 import pytest
 import reduced
 import torch
-from execution import execute
+import triton.language as tl
+from execution import execute, faults, tagged
 
 import tilewright as tw
 
@@ -41,3 +43,28 @@ def test_what_tf32_products_alone_change_is_a_warning_with_that_cause(wrong):
     (finding,) = tw.debug(made, cases=[{}]).findings
     assert (finding.kind, finding.severity) == ("mismatch", "error" if wrong else "warning")
     assert finding.cause == ("unknown" if wrong else "reduced-precision-dot")
+
+
+polls = pytest.mark.skipif(not hasattr(tl, "atomic_poll"), reason="this Triton has no tl.atomic_poll")
+
+
+@polls
+@pytest.mark.parametrize("last", [False, True])
+def test_who_polls_sees_what_was_released(last):
+    (y, expected), executor = execute(polling.handed_over, "release", last)
+    assert not executor.findings() and executor.complete
+    torch.testing.assert_close(y, expected)
+
+
+@polls
+def test_a_relaxed_store_hands_nothing_over():
+    (finding,) = faults(polling.handed_over, "relaxed")
+    assert (finding.kind, tagged(finding)) == ("read-write-race", "read")
+
+
+@polls
+def test_a_poll_for_what_never_comes_is_a_deadlock_and_with_a_timeout_an_answer():
+    (finding,) = faults(polling.polled_for_nothing, None)
+    assert (finding.kind, tagged(finding)) == ("deadlock", "poll")
+    y, executor = execute(polling.polled_for_nothing, 100)
+    assert not executor.findings() and y.tolist() == [0, 0, 0]

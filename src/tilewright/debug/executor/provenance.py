@@ -12,6 +12,7 @@ _STORES = (
     "tt.store",
     "tt.atomic_rmw",
     "tt.atomic_cas",
+    "tt.atomic_store",
     "tt.descriptor_store",
     "tt.descriptor_reduce",
     "tt.descriptor_scatter",

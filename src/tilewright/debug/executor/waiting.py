@@ -19,6 +19,8 @@ def first_wait(module: Module, flow: Flow) -> int | None:
     def waits(function: Function, op: Op, known: set[str]) -> bool:
         if op.name == "tt.call":
             return callee(op) in known
+        if op.name == "tt.atomic_poll":
+            return True
         inside = [inner for region in op.regions for inner in region.ops()] if op.name == "scf.while" else []
         return any(_looks(function, inner, flow, looking) for inner in inside)
 

@@ -13,6 +13,7 @@ from tilewright.debug.executor.ops import (
     load,
     maths,
     pointer,
+    polling,
     reduction,
     shape,
     store,
@@ -32,5 +33,6 @@ HANDLERS: dict[str, Handler] = {
     **block.OPS,
     **host.OPS,
     **assembly.OPS,
+    **polling.OPS,
 }
-REGION_HANDLERS = control.REGION_OPS
+REGION_HANDLERS = {**control.REGION_OPS, **polling.REGION_OPS}

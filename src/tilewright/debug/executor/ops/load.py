@@ -111,7 +111,8 @@ def is_volatile(op: Op) -> bool:
     """A load that sees what other programs store meanwhile: a look at a flag."""
     attributes = op.attributes
     return (
-        attributes.get("isVolatile") == "true"
+        op.name.startswith("tt.atomic")
+        or attributes.get("isVolatile") == "true"
         or attributes.get("cacheModifier") == "cv"
         or "cache_modifier = cv" in attributes.get("cachePolicy", "")
     )
@@ -123,7 +124,8 @@ def _note_read(access: Access, region: Region, index: Tensor, inside: Tensor | N
     if len(units) == 0:
         return
     volatile = is_volatile(access.op)
-    if volatile and machine.races.order is not None:
+    relaxed = access.op.body.startswith("relaxed")  # an atomic load that orders nothing
+    if volatile and not relaxed and machine.races.order is not None:
         # A flag polled with plain volatile loads: whoever sees it set sees what was released with it.
         machine.races.order.synchronise(
             id(storage), lanes, programs, machine.stamp, acquires=True, looks=True, releases=False
