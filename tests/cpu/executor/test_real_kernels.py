@@ -52,7 +52,8 @@ polls = pytest.mark.skipif(not hasattr(tl, "atomic_poll"), reason="this Triton h
 @pytest.mark.parametrize("last", [False, True])
 def test_who_polls_sees_what_was_released(last):
     (y, expected), executor = execute(polling.handed_over, "release", last)
-    assert not executor.findings() and executor.complete
+    assert not executor.findings()
+    assert executor.complete
     torch.testing.assert_close(y, expected)
 
 
@@ -67,4 +68,5 @@ def test_a_poll_for_what_never_comes_is_a_deadlock_and_with_a_timeout_an_answer(
     (finding,) = faults(polling.polled_for_nothing, None)
     assert (finding.kind, tagged(finding)) == ("deadlock", "poll")
     y, executor = execute(polling.polled_for_nothing, 100)
-    assert not executor.findings() and y.tolist() == [0, 0, 0]
+    assert not executor.findings()
+    assert y.tolist() == [0, 0, 0]
