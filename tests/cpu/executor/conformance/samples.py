@@ -1,5 +1,7 @@
 """Inputs for single operations: the edges of a dtype in every pairing, then random ones."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
@@ -82,3 +84,14 @@ def np_take(values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
 def joined(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     plain = SAME_SIZE[first.dtype.itemsize]
     return torch.cat([first.view(plain), second.view(plain)]).view(first.dtype)
+
+
+def without_subnormals(values: torch.Tensor) -> torch.Tensor:
+    """fp32 as instructions that flush see it: subnormal numbers are zeros of their sign."""
+    if values.dtype != torch.float32:
+        return values
+    return torch.where(values.abs() < torch.finfo(torch.float32).smallest_normal, values * 0.0, values)
+
+
+def flushing(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    return lambda *tensors: without_subnormals(function(*map(without_subnormals, tensors)))

@@ -78,10 +78,21 @@ def convert(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
             return result(op, ((_cut_short(values, torch.float16).view(torch.int16) >> 8) & 255).byte(), operands)
         return result(op, _to_float8(values, target), operands)
     dtype = elements.FLOATS[target]
+    if a.element == "f8E5M2" and target == "bf16":
+        return result(op, _by_shifting(a.data), operands)
     if towards_zero:
         return result(op, _cut_short(values, dtype), operands)
     data = rounding.narrowed(values, dtype) if values.dtype == torch.float64 else values.to(dtype)
     return result(op, data, operands)
+
+
+def _by_shifting(data: Tensor) -> Tensor:
+    """fp8e5 to bf16 as Triton does it (3.6 to 3.9, sm_90 and later): shifted bits, then the bias by a product.
+
+    Infinities and NaNs are numbers to it: of 65536 and more (measured on an H200).
+    """
+    bits = data.to(torch.int16)
+    return (((bits & 127) << 5) | (-(bits >> 7) << 15)).view(torch.bfloat16) * 2.0**112
 
 
 def _to_float8(values: Tensor, target: str) -> Tensor:

@@ -10,6 +10,14 @@ import torch
 from torch import Tensor
 
 from tilewright.debug.executor.ops.floating import greatest, least
+from tilewright.debug.executor.ops.flushing import (
+    flushing,
+    flushing_operands,
+    flushing_positive_result,
+    flushing_result,
+    neighbour,
+    undefined_for_subnormals,
+)
 from tilewright.debug.executor.ops.rounding import fused, square_root
 
 Function = Callable[..., Tensor]
@@ -52,16 +60,32 @@ def _gamma(x: Tensor) -> Tensor:
     return signed.masked_fill(whole | (x == -math.inf), math.nan)
 
 
-def _of_half_turns(function: Function) -> Function:
-    """Sine or cosine of a multiple of pi: what is beyond one turn is taken off exactly first."""
-    return lambda x: function(torch.fmod(x, 2.0) * math.pi)
+def _of_half_turns(x: Tensor, quarters: int) -> Tensor:
+    """Sine of pi times x, some quarter turns on: all but an eighth of a turn is taken off exactly first."""
+    turned = torch.fmod(x, 2.0)
+    nearest = (2.0 * turned).round()
+    rest = (turned - 0.5 * nearest) * math.pi
+    quarter = (nearest + quarters).remainder(4.0)
+    found = torch.where(quarter.remainder(2.0) == 0, torch.sin(rest), torch.cos(rest))
+    return torch.where(quarter >= 2, -found, found)
+
+
+def _sine_of_half_turns(x: Tensor) -> Tensor:
+    """Its zeros have the sign of x."""
+    found = _of_half_turns(x, 0)
+    return torch.where(found == 0, torch.copysign(found, x), found)
+
+
+def _cosine_of_half_turns(x: Tensor) -> Tensor:
+    """Its zeros are all positive."""
+    return _of_half_turns(x, 1) + 0.0
 
 
 def _norm(*values: Tensor) -> Tensor:
     return torch.stack(torch.broadcast_tensors(*values)).square().sum(0).sqrt()
 
 
-FUNCTIONS: dict[str, Function] = {
+_PLAIN: dict[str, Function] = {
     "fabs": torch.abs,
     "acos": torch.acos,
     "acosh": torch.acosh,
@@ -75,7 +99,7 @@ FUNCTIONS: dict[str, Function] = {
     "copysign": torch.copysign,
     "cos": torch.cos,
     "cosh": torch.cosh,
-    "cospi": in_double(_of_half_turns(torch.cos)),
+    "cospi": in_double(_cosine_of_half_turns),
     "cyl_bessel_i0": in_double(torch.special.i0),
     "cyl_bessel_i1": in_double(torch.special.i1),
     "erf": torch.erf,
@@ -103,7 +127,7 @@ FUNCTIONS: dict[str, Function] = {
     "log1p": torch.log1p,
     "log2": torch.log2,
     "nearbyint": torch.round,
-    "nextafter": torch.nextafter,
+    "nextafter": neighbour,
     "norm3d": in_double(_norm),
     "norm4d": in_double(_norm),
     "normcdf": in_double(torch.special.ndtr),
@@ -119,7 +143,7 @@ FUNCTIONS: dict[str, Function] = {
     "saturate": lambda x: least(greatest(x, torch.zeros_like(x)), torch.ones_like(x)),
     "sin": torch.sin,
     "sinh": torch.sinh,
-    "sinpi": in_double(_of_half_turns(torch.sin)),
+    "sinpi": in_double(_sine_of_half_turns),
     "sqrt": square_root,
     "tan": torch.tan,
     "tanh": torch.tanh,
@@ -127,4 +151,24 @@ FUNCTIONS: dict[str, Function] = {
     "trunc": torch.trunc,
     "y0": torch.special.bessel_y0,
     "y1": torch.special.bessel_y1,
+}
+_FLUSHING = {
+    flushing: ("atan2", "cyl_bessel_i1", "erfcx", "fdividef", "fma", "fmod"),
+    flushing_operands: (
+        *("asin", "asinh", "atan", "atanh", "ceil", "erf", "erfcinv", "expm1", "fabs", "floor", "hypot", "j1"),
+        *("lgamma", "log1p", "norm3d", "norm4d", "rhypot", "rnorm3d", "rnorm4d", "rsqrt", "saturate", "sin", "sinh"),
+        *("sinpi", "sqrt", "tan", "tanh", "y0", "y1"),
+    ),
+    flushing_result: ("pow",),
+    flushing_positive_result: ("exp2", "normcdf"),
+    undefined_for_subnormals: ("cbrt", "rcbrt"),
+}
+FUNCTIONS: dict[str, Function] = {
+    **_PLAIN,
+    **{name: wrapped(_PLAIN[name]) for wrapped, names in _FLUSHING.items() for name in names},
+}
+# libdevice's ``fast_`` functions are one or two approximate instructions, each of them ``.ftz``.
+FAST: dict[str, Function] = {
+    **{name: flushing(_PLAIN[name]) for name in ("cos", "exp", "exp10", "log", "log10", "log2", "sin", "tan")},
+    "pow": flushing(in_double(lambda a, b: torch.exp2(b * torch.log2(a)))),  # negative numbers have no logarithm
 }

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from tilewright.debug.executor import elements
 from tilewright.debug.executor.machine import Handler, Machine
-from tilewright.debug.executor.ops.functions import FUNCTIONS
+from tilewright.debug.executor.ops.flushing import flushed, flushing
+from tilewright.debug.executor.ops.functions import FAST, FUNCTIONS
 from tilewright.debug.executor.ops.integer import high_product
 from tilewright.debug.executor.ops.lanewise import result
 from tilewright.debug.executor.ops.rounding import fused, square_root, two_product, two_sum
@@ -101,9 +102,20 @@ def _arithmetic(name: str, rounding: str) -> Function:
 
     def function(*values: Tensor) -> Tensor:
         near, lacks = _BY_ROUNDING[name](*values)
-        return near if rounding == "rn" else _directed(near, lacks, rounding)
+        found = near if rounding == "rn" else _directed(near, lacks, rounding)
+        return _zeros_below(name, found, lacks, values) if rounding == "rd" else found
 
-    return function
+    return flushing(function)
+
+
+def _zeros_below(name: str, found: Tensor, lacks: Tensor, values: tuple[Tensor, ...]) -> Tensor:
+    """Rounding down, terms that cancel give -0; only two positive zeros give a positive one."""
+    if name not in ("add", "sub", "fma"):
+        return found
+    negative = [value.signbit() for value in values]
+    first = negative[0] ^ negative[1] if name == "fma" else negative[0]
+    below = first | (~negative[-1] if name == "sub" else negative[-1])
+    return torch.where((found == 0) & (lacks == 0) & below, -torch.zeros_like(found), found)
 
 
 def _to_integer(kind: str, rounding: str) -> Function:
@@ -111,7 +123,7 @@ def _to_integer(kind: str, rounding: str) -> Function:
     width, unsigned = (64 if kind.endswith("ll") else 32), kind.startswith("u")
 
     def function(x: Tensor) -> Tensor:
-        whole = _WHOLE[rounding](x.double())
+        whole = _WHOLE[rounding](flushed(x).double())
         low, high = (0.0, 2.0**width) if unsigned else (-(2.0 ** (width - 1)), 2.0 ** (width - 1))
         inside = (whole >= low) & (whole < high)
         offset = 2.0**63 if unsigned and width == 64 else 0.0  # keeps the upper half within int64
@@ -220,13 +232,17 @@ def _signed24(x: Tensor) -> Tensor:
 def _function(symbol: str) -> Function | None:
     if not symbol.startswith("__nv_"):
         return None
-    name = symbol.removeprefix("__nv_").removeprefix("fast_")
-    if found := _DIRECTED.fullmatch(name):
-        return _arithmetic(found.group(2) or found.group(3), found.group(4))
-    if found := _TO_INTEGER.fullmatch(name):
-        return _to_integer(found.group(1), found.group(2))
-    if found := _TO_FLOAT.fullmatch(name):
-        kind, target, rounding = found.groups()
+    name = symbol.removeprefix("__nv_")
+    if name.startswith("fast_"):
+        name = name.removeprefix("fast_")
+        if found := FAST.get(name.removesuffix("f")):
+            return found
+    if parts := _DIRECTED.fullmatch(name):
+        return _arithmetic(parts.group(2) or parts.group(3), parts.group(4))
+    if parts := _TO_INTEGER.fullmatch(name):
+        return _to_integer(parts.group(1), parts.group(2))
+    if parts := _TO_FLOAT.fullmatch(name):
+        kind, target, rounding = parts.groups()
         dtype = torch.float32 if target == "float" else torch.float64
         # What fits no double, and other roundings, are left out.
         return (lambda x: x.to(dtype)) if rounding == "rn" and not kind.startswith("u") else None

@@ -128,7 +128,8 @@ def _fused_scaled(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     # What is smaller by so much that only its sign counts may be a little larger.
     x, z = (_scaled(t, (power - top).clamp(min=-250)) for t, power in ((x, product_power), (z, c_power)))
     near = _scaled(_fused_safely(x, y, z), top)
-    plain = a * b + c
+    # An infinite summand is the result, even where the product of finite factors overflows the other way.
+    plain = torch.where(c.isinf() & a.isfinite() & b.isfinite(), c, a * b + c)
     exact = a.isfinite() & b.isfinite() & c.isfinite() & (((a != 0) & (b != 0)) | (c != 0))
     found = torch.where(exact, near, plain)
     tiny = exact & (found.abs() < torch.finfo(torch.float64).smallest_normal)
