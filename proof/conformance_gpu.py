@@ -3,7 +3,8 @@
     python proof/conformance_gpu.py OUT.json [workers] [seconds]
 
 Every tensor argument is compared afterwards, in units of the last place (0: bit for bit, any NaN equals any
-other). Floating contraction is off on the GPU, so that a product and a sum round twice there as well.
+other). Floating contraction is off on the GPU, so that a product and a sum round twice there as well. Of atomics
+the memory alone is compared, and not after exchanges: what they return follows the hardware's order.
 Kernels are compiled and run by several processes; what they did not reach in the time is counted.
 """
 
@@ -48,7 +49,8 @@ class Both:
         executor = self._executor_run(kernel, grid, *arguments, allowed=allowed, **options)
         kernel[grid](*(copies.get(id(a), a) for a in arguments), **options, enable_fp_fusion=False)
         torch.cuda.synchronize()
-        for position, argument in enumerate(arguments):
+        ordered = arguments[:1] if self.name[0] == "atomics" else arguments  # the memory comes first
+        for position, argument in enumerate(ordered):
             if isinstance(argument, torch.Tensor):
                 self._compare(position, copies[id(argument)].cpu(), argument, arguments)
         return executor
@@ -87,7 +89,7 @@ def checks() -> list[tuple[str, str, object]]:
     found += [("tiles", str(case.name), lambda c=case: c.check(SEED)) for group in groups for case in group()]
     found += [("products", f"dot {c}", lambda c=c: c.check(SEED)) for c in products.dots()]
     found += [("products", f"dot_scaled {c}", lambda c=c: c.check(SEED)) for c in products.scaled()]
-    found += [("atomics", str(c), lambda c=c: c.check(SEED)) for c in atomics.cases()]
+    found += [("atomics", str(c), lambda c=c: c.check(SEED)) for c in atomics.cases() if c.name != "xchg"]
     found += [("control", k.__name__, lambda k=k, e=e: control.check(k, e, torch.int32)) for k, e in control.CASES]
     found += [("values", "constants", values.check_constants), ("values", "promotions", values.check_promotions)]
     mixed = (mixtures.check_welford, mixtures.check_segments, mixtures.check_truths)
