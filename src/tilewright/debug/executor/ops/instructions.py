@@ -261,7 +261,7 @@ INSTRUCTIONS: dict[str, Work] = {
     "neg": _either(torch.neg, torch.neg),
     "rcp": _float_work(torch.reciprocal),
     "sqrt": _float_work(square_root),
-    "rsqrt": _float_work(FUNCTIONS["rsqrt"]),
+    "rsqrt": _float_work(torch.rsqrt),
     "ex2": _float_work(torch.exp2),
     "lg2": _float_work(torch.log2),
     "sin": _float_work(torch.sin),
