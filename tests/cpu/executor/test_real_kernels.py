@@ -2,6 +2,7 @@
 
 import assembly
 import polling
+import projects
 import pytest
 import reduced
 import torch
@@ -10,7 +11,7 @@ from execution import execute, faults, tagged
 
 import tilewright as tw
 
-TECHNIQUES = [*assembly.TECHNIQUES]
+TECHNIQUES = [*assembly.TECHNIQUES, *projects.TECHNIQUES]
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES, ids=lambda technique: technique.__name__)
