@@ -55,9 +55,7 @@ def shifted(x: Float[Tensor, "N"]) -> Float[Tensor, "N"]:
 def assembly_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets)
-    y = tl.inline_asm_elementwise(  # assembly
-        "match.any.sync.b32 $0, $1, -1;", "=r,r", [x], dtype=tl.int32, is_pure=True, pack=1
-    )
+    y = tl.inline_asm_elementwise("match.any.sync.b32 $0, $1, -1;", "=r,r", [x], tl.int32, True, 1)  # assembly
     tl.store(y_ptr + offsets, y)
 
 

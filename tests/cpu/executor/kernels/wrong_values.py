@@ -158,9 +158,7 @@ def sums_by_atomics(dtype, programs=4):
 def _assembly(x_ptr, y_ptr, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + lanes)
-    y = tl.inline_asm_elementwise(  # asm
-        "match.any.sync.b32 $0, $1, -1;", "=r,r", [x], dtype=tl.int32, is_pure=True, pack=1
-    )
+    y = tl.inline_asm_elementwise("match.any.sync.b32 $0, $1, -1;", "=r,r", [x], tl.int32, True, 1)  # asm
     tl.store(y_ptr + lanes, y)
 
 
