@@ -1,6 +1,5 @@
 """Kernels in the manner of real projects: right ones are left alone and compute what PyTorch does."""
 
-import assembly
 import polling
 import projects
 import pytest
@@ -11,7 +10,7 @@ from execution import execute, faults, tagged
 
 import tilewright as tw
 
-TECHNIQUES = [*assembly.TECHNIQUES, *projects.TECHNIQUES]
+TECHNIQUES = projects.TECHNIQUES
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES, ids=lambda technique: technique.__name__)

@@ -2,7 +2,6 @@
 
 from tilewright.debug.executor.machine import Handler
 from tilewright.debug.executor.ops import (
-    assembly,
     atomic,
     block,
     control,
@@ -32,7 +31,6 @@ HANDLERS: dict[str, Handler] = {
     **atomic.OPS,
     **block.OPS,
     **host.OPS,
-    **assembly.OPS,
     **polling.OPS,
 }
 REGION_HANDLERS = {**control.REGION_OPS, **polling.REGION_OPS}

@@ -7,7 +7,6 @@ import re
 import torch
 
 from tilewright.debug.executor.machine import Handler, Machine
-from tilewright.debug.executor.ops.lanewise import result
 from tilewright.debug.executor.tile import Tile, any_set, known_bounds
 from tilewright.launch.ttir import Op
 
@@ -62,8 +61,10 @@ def _nothing(machine: Machine, op: Op, operands: list[Tile]) -> None:
     return None
 
 
-def _same(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
-    return result(op, operands[0].data, operands, operands[0].bounds)
+def _inline_assembly(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
+    raise machine.unsupported(
+        op, "inline_asm_elementwise is not supported by the checked executor: it does not read assembly"
+    )
 
 
 OPS: dict[str, Handler] = {
@@ -74,6 +75,7 @@ OPS: dict[str, Handler] = {
     "llvm.intr.assume": _assume,
     "gpu.barrier": _nothing,
     "ttg.barrier": _nothing,
+    "tt.elementwise_inline_asm": _inline_assembly,
     "tt.grid_dependency_wait": _nothing,  # launches follow each other here
     "tt.grid_dependency_launch_dependents": _nothing,
 }
