@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.language.extra import cuda
 
 Pairs = list[tuple[Tensor, Tensor]]
 
@@ -197,4 +198,21 @@ def edit_distance() -> Pairs:
     return [(table, torch.tensor(expected))]
 
 
-TECHNIQUES = [aligned_experts, interleaved_nibbles, delta_rule, edit_distance]
+@triton.jit
+def _dependent(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    """Launched before the grid that it reads from has ended."""
+    cuda.gdc_wait()
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes, mask=lanes < n, other=0.0)
+    cuda.gdc_launch_dependents()
+    tl.store(y_ptr + lanes, x + 1, mask=lanes < n)
+
+
+def dependent_grids() -> Pairs:
+    x, between, y = torch.randn(20), torch.empty(20), torch.empty(20)
+    _dependent[(2,)](x, between, 20, BLOCK=16)
+    _dependent[(2,)](between, y, 20, BLOCK=16)
+    return [(y, x + 2)]
+
+
+TECHNIQUES = [dependent_grids, aligned_experts, interleaved_nibbles, delta_rule, edit_distance]
