@@ -21,6 +21,7 @@ from tilewright.debug.executor.executor import Executor
 from tilewright.hardware.probe import environment
 from tilewright.hardware.targets import find
 from tilewright.launch.capture import capture
+from tilewright.records import to_dict
 
 REPEATS = 7
 DECADES = (10, 100, 1_000, 10_000)
@@ -42,7 +43,7 @@ def main() -> int:
         )
     decades = [{"programs": n, **in_child("checked", f"programs={n}")} for n in DECADES]
     result = {
-        "environment": environment().to_dict(),
+        "environment": to_dict(environment()),
         "threads": torch.get_num_threads(),
         "rows": rows,
         "decades": decades,
