@@ -44,6 +44,7 @@ def main() -> int:
     decades = [{"programs": n, **in_child("checked", f"programs={n}")} for n in DECADES]
     result = {
         "environment": to_dict(environment()),
+        "records": [],  # a results file holds these; here there are none
         "threads": torch.get_num_threads(),
         "rows": rows,
         "decades": decades,

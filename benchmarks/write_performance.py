@@ -3,15 +3,18 @@
 python benchmarks/write_performance.py [--check]
 """
 
+import json
 import sys
 from pathlib import Path
 
 from tilewright.bench.recorded import read
 from tilewright.records import Comparison, Environment
+from tilewright.wording import count
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "performance.md"
+EXECUTOR = RESULTS / "executor_cpu.json"
 
 INTRODUCTION = """\
 # Performance
@@ -20,6 +23,11 @@ Written by `benchmarks/write_performance.py` from the files in `benchmarks/resul
 `benchmarks/measure_gpu.py`, which runs `tilewright run` on each operator. Times are medians of device time with a
 cold L2, interleaved with the baselines in random order, in one process a shape; a ratio is the baseline's time over
 ours (above 1 ours is faster), with a 95 % interval over blocks of that one process. bf16 unless a shape says otherwise.
+"""
+
+EXECUTOR_WORDS = """\
+Measured with `benchmarks/measure_executor.py`: every check on, medians of six runs in one process with the TTIR
+cached; the first run lowers it. The stock interpreter runs once, and checks nothing.
 """
 
 
@@ -38,9 +46,34 @@ def main() -> int:
 def page() -> str:
     parts = [INTRODUCTION]
     for path in sorted(RESULTS.glob("*.json")):
-        environment, comparisons = read(path)
-        parts.append(section(path, environment, comparisons))
-    return "\n".join(parts)
+        if path != EXECUTOR:
+            environment, comparisons = read(path)
+            parts.append(section(path, environment, comparisons))
+    return "\n".join([*parts, executor_section()])
+
+
+def executor_section() -> str:
+    """The checked executor against the stock interpreter."""
+    data = json.loads(EXECUTOR.read_text())
+    made = data["environment"]
+    where = f"{made['cpu']}, {count(data['threads'], 'thread')}, Python {made['python']}, torch {made['torch']}, "
+    where += f"Triton {made['triton']}, NumPy {made['numpy']}, commit {made['commit']}, {made['when'][:10]}"
+    lines = ["## The checked executor, on a CPU", "", f"`{EXECUTOR.name}`: {where}", "", EXECUTOR_WORDS]
+    lines += ["| case | checked, s | first run, s | peak memory, GiB | stock interpreter, s | times its speed |"]
+    lines += ["| --- | ---: | ---: | ---: | ---: | ---: |"]
+    for row in data["rows"]:
+        ours, stock = row["checked"], row["stock"]
+        figures = f"{ours['seconds']:.3f} | {ours['first']:.2f} | {ours['peak_gib']:.2f} | {stock['seconds']:.1f}"
+        lines.append(f"| {row['case']} | {figures} | {row['speedup']:.0f} |")
+    lines += [
+        "",
+        "Time by number of programs (an add, blocks of 1024):",
+        "",
+        "| programs | seconds |",
+        "| ---: | ---: |",
+    ]
+    lines += [f"| {row['programs']:,} | {row['seconds']:.4f} |" for row in data["decades"]]
+    return "\n".join(lines) + "\n"
 
 
 def section(path: Path, environment: Environment, comparisons: tuple[Comparison, ...]) -> str:
