@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,8 @@ DEFAULT_BLOCKS = (16, 64)
 """Used where no launch could be caught to read the blocks from."""
 LARGEST_BLOCK = 1024
 _SMALL = (2, 3, 1, 4, 8, 16)
+_MOST_AS_WRITTEN = 1 << 16
+"""Up to this product of its sizes the case that the defaults of ``inputs`` describe is planned too."""
 
 
 def first_case(operator: Operator) -> Case:
@@ -61,7 +64,16 @@ def plan(operator: Operator, blocks: Mapping[str, int], seed: int = 0) -> list[C
         cases += [_case(operator, {**mixed, name: option}, seed=seed) for option in options[1:]]
     if operator.signature:
         cases += [_case(operator, mixed, layout=layout, seed=seed) for layout in ("transposed", "sliced")]
-    return _unique(cases)
+    return _unique(cases + _as_written(operator, seed))
+
+
+def _as_written(operator: Operator, seed: int) -> list[Case]:
+    """The defaults of ``inputs``: a dim without a block of its own is larger there than planned, and programs meet."""
+    given = {dim: operator.default_arguments.get(dim) for dim in operator.dims}
+    sizes = [size for size in given.values() if isinstance(size, int)]
+    if operator.signature or len(sizes) < len(given) or math.prod(sizes) > _MOST_AS_WRITTEN or not sizes:
+        return []
+    return [_case(operator, given, seed=seed)]
 
 
 def explicit(operator: Operator, arguments: Mapping[str, Any], seed: int = 0) -> Case:
