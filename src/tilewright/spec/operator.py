@@ -211,6 +211,8 @@ class Operator:
             UnknownParameter: the case names an argument the operator does not have.
         """
         made = self._draw(case, drawn) if self.signature else self._call_inputs(case)
+        for tensor in (made.tensors[name] for name in self.grad if name in made.tensors):
+            tensor.requires_grad_()
         return made if torch.device(device).type == "cpu" else made.copy(device)
 
     def flops_of(self, case: Case) -> float | None:

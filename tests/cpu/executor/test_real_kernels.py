@@ -82,3 +82,10 @@ def test_the_sizes_that_inputs_are_written_with_are_planned_where_they_are_small
 
     assert {"N": 30, "D": 9} in planned(lambda N=30, D=9: (torch.randn(N, D),))
     assert {"N": 3000, "D": 900} not in planned(lambda N=3000, D=900: (torch.randn(N, D),))
+
+
+def test_inputs_whose_gradients_are_declared_require_them():
+    made = tw.Operator(
+        name="doubled", run=lambda x: 2 * x, reference=lambda x: 2 * x, inputs=lambda: (torch.randn(4),), grad=("x",)
+    )
+    assert not tw.debug(made, cases=[{}]).findings
