@@ -7,6 +7,7 @@ write, and nothing orders the two. Order comes from ``order.py``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -68,17 +69,30 @@ class Races:
         return racing
 
     def write(
-        self, storage: Storage, units: Tensor, program: Tensor, same: Tensor | None, stamp: int, atomic: bool
+        self,
+        storage: Storage,
+        units: Tensor,
+        program: Tensor,
+        stamp: int,
+        *,
+        atomic: bool,
+        same: Callable[[], Tensor] | None = None,
+        meets: bool = True,
     ) -> Conflicts:
-        """Notes a write.
+        """Notes a write that is about to happen.
 
-        ``same``: lanes whose memory already holds what they store. Atomics may meet atomics.
+        ``same`` gives the lanes whose memory already holds what they store. Atomics may meet atomics. Without
+        ``meets`` no two lanes of this write share a unit.
         """
         self.partner = None
         found = Conflicts()
         found.write_write = self._meets(storage, "writer", units, program)
         if not atomic:
             found.write_write = _either(found.write_write, self._meets(storage, "adder", units, program))
+        if found.write_write is not None and same is not None:
+            equal = same()
+            found.redundant = found.write_write & equal
+            found.write_write = found.write_write & ~equal
         for readers in ("reader", "other"):
             found.read_write = _either(found.read_write, self._meets(storage, readers, units, program))
         name = "adder" if atomic else "writer"
@@ -87,22 +101,20 @@ class Races:
             before = own.index_select(0, units)
             found.shared = (before != NOBODY) & (before != program)
         own.scatter_(0, units, program)
-        last = own.index_select(0, units)
-        lost = last != program
-        if atomic:
-            found.shared = _either(found.shared, lost)
-        elif any_set(lost):
-            found.write_write = _either(found.write_write, lost)
-            self._pair(lost, last)
+        if meets:
+            last = own.index_select(0, units)
+            lost = last != program
+            if atomic:
+                found.shared = _either(found.shared, lost)
+            elif any_set(lost):
+                found.write_write = _either(found.write_write, lost)
+                self._pair(lost, last)
         if self.order is not None:
             self._stamp(storage, name, units, stamp)
             # Who read before is ordered before this write, or was reported: what follows need only look at the write.
             for plane in (storage.reader, storage.other):
                 if plane is not None:
                     plane.index_fill_(0, units, NOBODY)
-        if found.write_write is not None and same is not None:
-            found.redundant = found.write_write & same
-            found.write_write = found.write_write & ~same
         return found
 
     def _stamp(self, storage: Storage, name: str, units: Tensor, stamp: int) -> None:

@@ -103,7 +103,7 @@ def _updated(access: Access, region: Region, inside: Tensor | None, values: Tens
         machine.changes += not torch.equal(storage.typed(size)[where], elements.to_memory(before, element))
     wrote: Tensor | bool = True if rule.wrote is None else rule.wrote(before, mine)
     _synchronise(access, storage, where, owners, rule.ordering, wrote)
-    conflicts = machine.races.write(storage, units, programs, None, machine.stamp, atomic=True)
+    conflicts = machine.races.write(storage, units, programs, machine.stamp, atomic=True)
     shared = conflicts.shared if rule.kind == "fadd" else None
     for name, lanes in (
         ("write-write-race", conflicts.write_write),

@@ -56,16 +56,27 @@ def _scattered(access: Access, region: Region, inside: Tensor | None, raw: Tenso
     parts = storage.units_of(size)
     values = raw.expand(shape).reshape(-1) if inside is None else raw.expand(shape)[inside.expand(shape)]
     where = flat if parts == 1 else flat[::parts]
-    compared = machine.counts_changes or storage.writer is not None or storage.adder is not None
-    before = typed.index_select(0, where) if compared else None
+    # Where addresses only grow no two lanes meet, and what is stored is what will be there.
+    meets = not all_set(where[1:] > where[:-1])
+
+    def same() -> Tensor:
+        return typed.index_select(0, where) == values
+
+    machine.changes += not machine.counts_changes or not all_set(same())
+    is_first = storage.writer is None and storage.adder is None
+    conflicts = machine.races.write(
+        storage,
+        units,
+        programs,
+        machine.stamp,
+        atomic=False,
+        same=None if is_first else lambda: _spread(same(), parts),
+        meets=meets,
+    )
     typed.scatter_(0, where, values)
-    landed = typed.index_select(0, where)
-    overwritten = landed != values
-    same = None if before is None else before == values
-    machine.changes += same is None or not all_set(same)
-    conflicts = machine.races.write(storage, units, programs, _spread(same, parts), machine.stamp, atomic=False)
+    overwritten = typed.index_select(0, where) != values if meets else torch.zeros(len(where), dtype=torch.bool)
     owners = programs if parts == 1 else programs[::parts]
-    if any_set(overwritten):
+    if meets and any_set(overwritten):
         _disagreement(access, region, where, owners, overwritten)
     if conflicts.write_write is not None:
         _split_by_value(access, region, conflicts.write_write, units, programs, flat, overwritten, parts)
@@ -93,7 +104,6 @@ def _split_by_value(
     assert last is not None
     lost = last.index_select(0, units) != programs
     changed = _spread(overwritten, parts)
-    assert changed is not None
     # An element is contested where any of the programs that meet in it had another value than what landed.
     contested = torch.zeros(1, dtype=torch.bool)
     if any_set(changed):
@@ -108,8 +118,8 @@ def _split_by_value(
         report_race(access, region, "redundant-write", units, programs, equal, flat)
 
 
-def _spread(plane: Tensor | None, parts: int) -> Tensor | None:
-    return plane if plane is None or parts == 1 else plane.repeat_interleave(parts)
+def _spread(plane: Tensor, parts: int) -> Tensor:
+    return plane if parts == 1 else plane.repeat_interleave(parts)
 
 
 def _disagreement(access: Access, region: Region, where: Tensor, owners: Tensor, overwritten: Tensor) -> None:
