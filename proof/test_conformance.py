@@ -19,6 +19,9 @@ from conformance.comparing import apart, first_wrong
 from conformance.launching import lanewise as launched
 from conformance.launching import run
 from conformance.samples import DTYPES, operands
+from hypothesis import given, settings
+from test_generated import check as check_operation
+from test_generated import operations
 
 LANES = 4096
 SEEDS = range(3)
@@ -151,3 +154,9 @@ def test_random_numbers(tmp_path):
     checks = [("philox", lambda s=s: random_numbers.check(s)) for s in seeds]
     checks += [("interpreter", lambda s=s: differs(s)) for s in seeds]
     assert not keep_checks("random", checks)
+
+
+@settings(max_examples=3000, deadline=None, derandomize=True)
+@given(operations())
+def test_operands_of_any_bits(operation):
+    check_operation(operation)

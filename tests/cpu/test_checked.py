@@ -70,6 +70,16 @@ def test_a_mismatch_that_tf32_explains_is_a_warning():
     assert "input_precision" in finding.remedy
 
 
+@pytest.mark.parametrize("executor", ["checked", "interpreter"])
+def test_booleans_nobody_wrote_are_seen(executor):
+    assert tw.debug(checked.flags, [dict(n=33)], executor=executor).findings == ()
+    unwritten = tw.debug(checked.flags, [dict(n=33, skip=1)], executor=executor).findings
+    assert [(f.kind, f.element, f.lanes) for f in unwritten] == [("unwritten-output", (32,), 1)]
+    if executor == "checked":
+        kinds = {f.kind for f in tw.debug(checked.flags, [dict(n=33, fresh=True)]).findings}
+        assert "uninitialized-read" in kinds
+
+
 # ------------------------------------------------------------------------------------------------ tw.execute
 
 

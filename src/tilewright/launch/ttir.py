@@ -302,35 +302,31 @@ def _cut_location(text: str) -> tuple[str, str]:
 
 def _balanced(text: str, start: int) -> int:
     """Position of the bracket that closes the one at ``start``; -1 where none does."""
+    return next((position for position, _, depth in _unquoted(text, start) if depth == 0), -1)
+
+
+def _unquoted(text: str, start: int = 0) -> Iterator[tuple[int, str, int]]:
+    """Position and character of what stands outside strings, with the depth of brackets behind it."""
     depth, quoted = 0, False
     for position in range(start, len(text)):
         character = text[position]
         if character == '"':
             quoted = not quoted
-        elif quoted:
             continue
-        elif character in _OPENERS:
+        if quoted:
+            continue
+        if character in _OPENERS:
             depth += 1
         elif character in _CLOSERS and not (character == ">" and text[position - 1] == "-"):
             depth -= 1
-            if depth == 0:
-                return position
-    return -1
+        yield position, character, depth
 
 
 def split(text: str, separator: str = ",") -> list[str]:
     """Parts of a text between separators outside brackets and strings."""
-    parts, depth, quoted, begin = [], 0, False, 0
-    for position, character in enumerate(text):
-        if character == '"':
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif character in _OPENERS:
-            depth += 1
-        elif character in _CLOSERS and not (character == ">" and text[position - 1] == "-"):
-            depth -= 1
-        elif depth == 0 and text.startswith(separator, position):
+    parts, begin = [], 0
+    for position, character, depth in _unquoted(text):
+        if depth == 0 and character == separator[0] and text.startswith(separator, position):
             parts.append(text[begin:position])
             begin = position + len(separator)
     parts.append(text[begin:])

@@ -136,16 +136,19 @@ def poison(tensor: Tensor) -> None:
     """Fills a tensor's elements with the pattern of its dtype."""
     if tensor.numel() == 0 or tensor.is_meta:
         return
-    if tensor.dtype == torch.bool or tensor.is_complex():
-        tensor.fill_(True if tensor.dtype == torch.bool else complex("nan"))
+    if tensor.is_complex():
+        tensor.fill_(complex("nan"))
         return
     with torch.no_grad():
         tensor.view(_bits_dtype(tensor)).fill_(_pattern(tensor.dtype, tensor.element_size()))
 
 
 def untouched(tensor: Tensor) -> Tensor:
-    """True where an element still holds the pattern, bit for bit; never for bool, which has no spare value."""
-    if tensor.dtype == torch.bool or tensor.is_complex():
+    """True where an element still holds the pattern, bit for bit; never for complex numbers.
+
+    A bool's is a byte that no bool has.
+    """
+    if tensor.is_complex():
         return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
     return tensor.detach().view(_bits_dtype(tensor)) == _pattern(tensor.dtype, tensor.element_size())
 

@@ -3,13 +3,15 @@
 import attention
 import library
 import matmuls
+import projects
 import pytest
 import rows
 import torch
 import waits
 from execution import execute
 
-TECHNIQUES = [*rows.TECHNIQUES, *library.TECHNIQUES, *matmuls.TECHNIQUES, *attention.TECHNIQUES, *waits.TECHNIQUES]
+FAMILIES = (rows, library, matmuls, attention, waits, projects)
+TECHNIQUES = [technique for family in FAMILIES for technique in family.TECHNIQUES]
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES, ids=lambda technique: technique.__name__)

@@ -55,7 +55,7 @@ def shifted(x: Float[Tensor, "N"]) -> Float[Tensor, "N"]:
 def assembly_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets)
-    y = tl.inline_asm_elementwise("match.any.sync.b32 $0, $1, -1;", "=r,r", [x], tl.int32, True, 1)  # assembly
+    y = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], tl.int32, True, 1)  # assembly
     tl.store(y_ptr + offsets, y)
 
 
@@ -87,4 +87,27 @@ def multiplied(a, b):
 
 product = tw.Operator(
     name="product", run=multiplied, reference=torch.matmul, inputs=lambda: (torch.randn(16, 256), torch.randn(256, 16))
+)
+
+
+@triton.jit
+def flags_kernel(flag_ptr, y_ptr, n, SKIP: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    flag = tl.load(flag_ptr + offsets, mask=offsets < n, other=0)
+    tl.store(y_ptr + offsets, flag, mask=offsets < n - SKIP)
+
+
+def flagged(x, fresh, skip):
+    flags, out = torch.empty_like(x), torch.empty_like(x)
+    if not fresh:
+        flags.copy_(x)
+    flags_kernel[(triton.cdiv(x.numel(), 16),)](flags, out, x.numel(), SKIP=skip, BLOCK=16)
+    return out
+
+
+flags = tw.Operator(
+    name="flags",
+    run=flagged,
+    reference=lambda x, fresh, skip: x.clone(),
+    inputs=lambda n=33, fresh=False, skip=0: (torch.rand(n) < 0.5, fresh, skip),
 )

@@ -97,7 +97,9 @@ class Executor:
     def _give_up(self, launch: Launch, place: Place, words: str) -> None:
         """A launch that cannot be executed: said aloud, and no verdict is complete without it."""
         self.complete = False
-        remedy = "--interpreter runs it in Triton's own interpreter, with fewer checks"
+        remedy = (
+            "--device checks it on a GPU; --interpreter, with fewer checks, where Triton's own interpreter knows it"
+        )
         self.faults.add("unsupported", place, words, grid=launch.grid, programs=[], lanes=0, remedy=remedy)
 
     def findings(self) -> list[Finding]:

@@ -98,6 +98,13 @@ class Access:
         self._report_outside(region, outside)
         return ~outside if live is None else live & ~outside
 
+    def undefined(self, value: Tile, inside: Tensor | None) -> Tensor | None:
+        """Live lanes of a value that hold none, or None where all do."""
+        if value.poison is None:
+            return None
+        reached = value.poison != 0 if inside is None else (value.poison != 0) & inside
+        return reached if any_set(reached) else None
+
     def _report_outside(self, region: Region, outside: Tensor) -> None:
         address = self._first(outside)
         words = f"{self.verb}s {region.describe(address)}"

@@ -77,10 +77,9 @@ def update(machine: Machine, op: Op, pointer: Tile, value: Tile, live: Tensor | 
         inside = access.checked(region, lanes)
         if region is None or region.low == region.high:
             continue
-        if value.poison is not None:
-            reached = value.poison != 0 if inside is None else (value.poison != 0) & inside
-            if any_set(reached):
-                machine.report_poison(op, reached, value.poison, f"goes into an atomic on {region.name}")
+        reached = access.undefined(value, inside)
+        if reached is not None and value.poison is not None:
+            machine.report_poison(op, reached, value.poison, f"goes into an atomic on {region.name}")
         _updated(access, region, inside, value.data.expand(shape), rule, old)
     return Tile(old, pointer.shape, element)
 

@@ -37,10 +37,9 @@ def write(machine: Machine, op: Op, pointer: Tile, value: Tile, live: Tensor | N
         inside = access.checked(region, lanes)
         if region is None or region.low == region.high:
             continue
-        if value.poison is not None:
-            reached = value.poison != 0 if inside is None else (value.poison != 0) & inside
-            if any_set(reached):
-                machine.report_poison(op, reached, value.poison, f"is stored to {access.element(region, reached)}")
+        reached = access.undefined(value, inside)
+        if reached is not None and value.poison is not None:
+            machine.report_poison(op, reached, value.poison, f"is stored to {access.element(region, reached)}")
         _scattered(access, region, inside, elements.to_memory(value.data, element))
 
 
