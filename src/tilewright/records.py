@@ -119,13 +119,32 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Edit:
+    """A change to one line of a kernel, in its author's variables."""
+
+    file: str | None
+    line: int | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Edits that together bring the reference back in all ``cases`` of a run, and no fewer of them do."""
+
+    cause: str
+    edits: tuple[Edit, ...]
+    cases: int
+
+
+@dataclass(frozen=True)
 class Finding:
     """One fault, in the fixed words of the kinds and causes (docs/architecture.md lists them).
 
     ``tensor`` is the kernel's parameter, ``argument`` the operator's name for it. ``program`` is the
     first program that showed the fault, ``programs`` and ``lanes`` how many did. ``element`` is an
     index in the tensor's own coordinates. ``variables`` are the kernel's scalars in play, as the first program
-    has them.
+    has them. ``remedies`` are sets of edits, each of which alone brings the reference back in every case of the run;
+    ``cause`` and ``remedy`` are the first one's.
     """
 
     kind: str
@@ -145,6 +164,7 @@ class Finding:
     cause: str | None = None
     remedy: str | None = None
     variables: tuple[tuple[str, int | float | bool], ...] = ()
+    remedies: tuple[Remedy, ...] = ()
 
 
 @dataclass(frozen=True)
