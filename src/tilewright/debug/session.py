@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from tilewright.debug import cases, configs
 from tilewright.debug.check import check_case
 from tilewright.debug.configs import Plan
 from tilewright.debug.debugger import Debugger
-from tilewright.debug.shrink import shrink
+from tilewright.debug.shrink import Shrinker
 from tilewright.errors import LauncherFailed, TilewrightError
 from tilewright.hardware.targets import find
 from tilewright.launch.capture import record
@@ -91,22 +91,20 @@ def check_config(
     return check_case(_operator(address), case, find(target), config=config, checked=checked)
 
 
-def shrink_case(
+def shrink_cases(
     emit: Emitter,
     *,
     address: Address | Operator,
-    case: Case,
-    finding: Finding,
+    findings: Sequence[Finding],
     target: str,
     checked: bool,
     seconds: float,
-) -> Case:
-    """The smallest case that fails like this one."""
+) -> list[Case]:
+    """For each finding the smallest case that fails like it; each may take ``seconds``."""
     _prepare(emit)
     operator, chip = _operator(address), find(target)
-    return shrink(
-        operator, case, finding, lambda candidate: check_case(operator, candidate, chip, checked=checked), seconds
-    )
+    shrinker = Shrinker(operator, lambda case: check_case(operator, case, chip, checked=checked, seconds=seconds))
+    return [shrinker.shrink(finding, seconds) for finding in findings]
 
 
 def _prepare(emit: Emitter) -> Debugger:

@@ -1,59 +1,101 @@
-"""From a case that fails to the smallest that fails alike: sizes first, then layout and dtype."""
+"""From a case that fails to the smallest that fails alike: sizes, layout, dtype, values, and fewest programs.
+
+The search is greedy and goes on until no single step helps, so what it ends with is a local minimum unless the
+tries are spent. It is deterministic: the same finding shrinks to the same case, as long as no wall limit cuts it.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.debug import simpler
 from tilewright.errors import TilewrightError
 from tilewright.records import Case, CaseResult, Finding
 from tilewright.spec.operator import Operator
 
+MOST_TRIES = 240
+"""Cases that are run for one finding. Those that were run for another cost nothing."""
 
-def shrink(
-    operator: Operator, case: Case, finding: Finding, check: Callable[[Case], CaseResult], seconds: float
-) -> Case:
-    """The smallest case found within ``seconds`` that shows the same kind of fault on the same line."""
-    deadline = time.perf_counter() + seconds
 
-    def still_fails(candidate: Case) -> bool:
-        try:
-            result = check(candidate)
-        except TilewrightError:
-            return False  # sizes that the inputs cannot be made for, or the reference refuses
-        return any(f.kind == finding.kind and f.line == finding.line for f in result.findings)
+@dataclass
+class Shrinker:
+    """Makes the findings of one operator small; what a case showed is known to all of them."""
 
-    progress = True
-    while progress:
-        progress = False
-        for candidate in _simpler(operator, case):
-            if time.perf_counter() > deadline:
+    operator: Operator
+    check: Callable[[Case], CaseResult]
+    known: dict[str, CaseResult | None] = field(default_factory=dict)
+
+    def shrink(self, finding: Finding, seconds: float, tries: int = MOST_TRIES) -> Case:
+        """The smallest case found that shows the same fault: its kind, on its line, of its tensor.
+
+        ``seconds`` are a safety: what is spent, as a rule, are the ``tries``.
+        """
+        assert finding.case is not None
+        search = _Search(self, finding, time.perf_counter() + seconds, tries)
+        first = search.minimum(finding.case, largest_first=True)
+        if sum(size > 1 for size in simpler.sizes(self.operator, first).values()) < 2:
+            return first
+        second = search.minimum(finding.case, largest_first=False)  # another order of steps may end elsewhere
+        return min((first, second), key=search.cost)
+
+    def result(self, case: Case) -> CaseResult | None:
+        """What a case shows; None where its inputs cannot be made, or its reference refuses them."""
+        if case.id not in self.known:
+            try:
+                self.known[case.id] = self.check(case)
+            except TilewrightError:
+                self.known[case.id] = None
+        return self.known[case.id]
+
+
+@dataclass
+class _Search:
+    """The search for one finding's smallest case, with what is left of its budget."""
+
+    shrinker: Shrinker
+    finding: Finding
+    deadline: float
+    tries: int
+
+    def minimum(self, case: Case, *, largest_first: bool) -> Case:
+        """A case from which no single step leads to a simpler one that fails alike."""
+        while True:
+            candidates = simpler.cases(self.shrinker.operator, case, largest_first=largest_first)
+            better = next((c for c in self._affordable(candidates) if self._fails(c)), None)
+            if better is None:
                 return case
-            if still_fails(candidate):
-                case, progress = candidate, True
-                break
-    return case
+            case = better
+
+    def cost(self, case: Case) -> tuple[Any, ...]:
+        """What makes one minimum better than another; programs break ties."""
+        result = self.shrinker.known.get(case.id)
+        return (*simpler.cost(self.shrinker.operator, case), result.programs if result else 0)
+
+    def _affordable(self, candidates: Iterator[Case]) -> Iterator[Case]:
+        for candidate in candidates:
+            if candidate.id not in self.shrinker.known:
+                if self.tries <= 0 or time.perf_counter() > self.deadline:
+                    return
+                self.tries -= 1
+            yield candidate
+
+    def _fails(self, case: Case) -> bool:
+        result = self.shrinker.result(case)
+        return result is not None and any(is_same_fault(found, self.finding) for found in result.findings)
 
 
-def _simpler(operator: Operator, case: Case) -> Iterator[Case]:
-    """Candidates one step simpler, the boldest first."""
-    if case.layout != "contiguous":
-        yield replace(case, layout="contiguous")
-    for name in sorted(operator.dims, key=lambda n: -_size(case.arguments.get(n))):
-        size = case.arguments.get(name)
-        if not isinstance(size, int) or isinstance(size, bool):
-            continue
-        for smaller in sorted({1, 2, size // 4, size // 2, size - size // 8, size - 1}):
-            if 0 < smaller < size and operator.allows({**case.arguments, name: smaller}):
-                yield replace(case, arguments={**case.arguments, name: smaller})
-    for name, options in operator.choices.items():
-        if case.arguments.get(name) != options[0]:
-            yield replace(case, arguments={**case.arguments, name: options[0]})
-    if case.dtype and case.dtype != operator.dtypes[0]:
-        yield replace(case, dtype=operator.dtypes[0])
+def is_same_fault(one: Finding, other: Finding) -> bool:
+    """Whether two findings are of one kind, on one line and of one tensor."""
+    return (one.kind, one.file, one.line, one.tensor) == (other.kind, other.file, other.line, other.tensor)
 
 
-def _size(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+def worst(findings: Sequence[Finding]) -> Finding | None:
+    """The first of the gravest findings; None where there is nothing but notes and limits of our own."""
+    for severity in ("error", "warning"):
+        for finding in findings:
+            if finding.severity == severity and finding.kind != "unsupported":
+                return finding
+    return None

@@ -134,10 +134,10 @@ def _run(
         notes.append(note)
         yield Note(note)
     smallest: dict[str, Case] = {}
-    if not options.pdb:
-        for finding in _first_of_each(results):
-            yield Progress("debug", len(results), f"making {finding.kind} small")
-            smallest[finding_name(finding)] = session.shrink(address, finding, options)
+    first = [] if options.pdb else _first_of_each(results)
+    if first:
+        yield Progress("debug", len(results), f"making {', '.join(dict.fromkeys(f.kind for f in first))} small")
+        smallest = dict(zip(map(finding_name, first), session.shrink(address, first, options), strict=True))
     return DebugReport(operator, options.executor, tuple(results), complete, tuple(notes), smallest)
 
 
@@ -242,24 +242,36 @@ class Session:
                 wrong[str(config)] = result.findings
         return wrong
 
-    def shrink(self, address: Address | Operator, finding: Finding, options: DebugOptions) -> Case:
-        assert finding.case is not None
+    def shrink(self, address: Address | Operator, findings: Sequence[Finding], options: DebugOptions) -> list[Case]:
+        """For each finding the smallest case found that fails like it; its own where no search is to be made."""
+        smallest = {i: f.case for i, f in enumerate(findings) if f.case is not None}
+        wanted = [i for i, finding in enumerate(findings) if self._can_shrink(finding)]
+        only_there = [i for i in wanted if self._second is not None and findings[i].message.endswith(ONLY_INTERPRETER)]
+        here = [i for i in wanted if i not in only_there]
+        for session, numbers in ((self, here), (self._second, only_there)):
+            if session is not None and numbers:
+                smallest.update(
+                    zip(numbers, session._shrunk(address, [findings[i] for i in numbers], options), strict=True)
+                )
+        return [smallest[i] for i in range(len(findings))]
+
+    def _can_shrink(self, finding: Finding) -> bool:
+        """Whether tries neither kill a process nor take long, nor are to be repeated here."""
         is_endless = finding.message.startswith(STILL_RUNNING)
-        if self._executor == "device" or is_endless or (finding.kind == "launch-error" and finding.line is None):
-            return finding.case  # each try may kill a process or take long, or is not to be repeated here
-        plain = replace(finding, case=None)
-        if finding.message.endswith(ONLY_INTERPRETER) and self._second is not None:
-            return self._second.shrink(address, finding, options)
-        arguments = {
-            "case": finding.case,
-            "finding": plain,
-            "seconds": options.shrink_seconds,
-            "checked": self._checked,
-        }
+        return (
+            self._executor != "device"
+            and not is_endless
+            and (finding.kind != "launch-error" or finding.line is not None)
+        )
+
+    def _shrunk(self, address: Address | Operator, findings: Sequence[Finding], options: DebugOptions) -> list[Case]:
+        # All tries are one task of the child, which has the time of one case.
+        each = min(options.shrink_seconds, 0.8 * options.case_seconds / len(findings))
+        given = {"findings": list(findings), "seconds": each, "checked": self._checked}
         try:
-            smallest: Case = self._ask(_SESSION + "shrink_case", address, options, **arguments)
+            smallest: list[Case] = self._ask(_SESSION + "shrink_cases", address, options, **given)
         except TilewrightError:
-            return finding.case
+            return [finding.case for finding in findings if finding.case is not None]
         return smallest
 
     def close(self) -> None:
