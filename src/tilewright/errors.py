@@ -104,6 +104,10 @@ class KernelCompileError(TilewrightError):
     place: tuple[str, int] | None = None
 
 
+class StaticAssertionFailed(KernelCompileError):
+    """A ``tl.static_assert`` of the kernel does not hold: how a configuration refuses arguments."""
+
+
 class StoreFromNewerVersion(TilewrightError):
     """The store was written by a later tilewright than this one."""
 

@@ -68,7 +68,7 @@ def test_a_launch_holds_all_arguments_by_name():
     assert launch.constexprs == {"BLOCK": 32}
     assert launch.options == {"num_warps": 2}
     assert list(launch.tensors) == ["x_ptr", "y_ptr"]
-    assert (launch.config, launch.tuner) == (None, None)
+    assert (launch.config, launch.tuning) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_the_first_configuration_is_launched_unless_more_are_wanted():
         {"num_warps": 1, "num_ctas": 1, "num_stages": 3},
         (4, 1, 1),
     )
-    assert launch.tuner is captured.tuned_kernel
+    assert launch.tuning.tuner is captured.tuned_kernel
 
 
 def test_every_configuration_gives_one_launch():

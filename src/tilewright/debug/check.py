@@ -23,9 +23,10 @@ from tilewright.debug.guard import Memory
 from tilewright.debug.interpreter import Interpreter, find_cause
 from tilewright.debug.patience import at_most
 from tilewright.debug.results import Results
+from tilewright.debug.tuner import mutation
 from tilewright.errors import Stopped
 from tilewright.hardware.target import Target
-from tilewright.launch.capture import capture
+from tilewright.launch.capture import capture, only
 from tilewright.launch.host import inputs_of
 from tilewright.launch.launch import Launch, python_function
 from tilewright.records import Case, CaseResult, Config, Disagreement, Finding
@@ -63,6 +64,7 @@ class _Call:
     target: Target
     expected: tuple[Expected, ...] | None
     seconds: float | None
+    forces: bool = False  # the configuration is launched though its tuner leaves it out
 
 
 def check_case(
@@ -98,6 +100,8 @@ def check_case(
     findings, disagreements, worst = _addresses(ran) if huge else judge(operator, inputs, expected, ran)
     if isinstance(handler, Executor) and not huge and ran.failure is None and ran.complete:
         findings = _looked_at_again(call, inputs, handler, ran, findings)
+    if configs.left_out(operator, named, ran.launches):
+        findings, disagreements = [], []  # of another configuration, whose own case says them
     stop = _stop_at(ran, disagreements) if debugger is not None else None
     if stop is not None:
         with contextlib.suppress(Stopped):  # what the user has seen is found already
@@ -135,13 +139,19 @@ def excused(
 def _looked_at_again(
     call: _Call, inputs: Inputs, handler: Executor, ran: Ran, findings: list[Finding]
 ) -> list[Finding]:
-    """What only a second run shows: what depends on the order of programs, and where a NaN was born."""
+    """What only a second run shows: what depends on the order of programs, what a tuner's benchmark does to it, and
+    where a NaN was born."""
 
     def again(other: Executor) -> dict[str, Tensor]:
         return _run(call, inputs.copy(), other, other.poisoned or Poisoned()).results
 
+    def tuning(other: Executor) -> mutation.Left:
+        tuned = _run(call, inputs.copy(), other, other.poisoned or Poisoned(), tunes=True)
+        return mutation.Left(tuned.results, tuned.inputs, tuned.failure)
+
     findings = second.reduced_precision(handler, findings, call.expected, again)
     findings = findings + second.order_dependent(handler, ran.results, again)
+    findings += mutation.findings(handler, mutation.Left(ran.results, ran.inputs, None), tuning)
     if not any(f.kind == "non-finite" and f.tensor for f in findings):
         return findings
     births = {birth.line: birth for birth in second.born(handler, again)}
@@ -162,6 +172,17 @@ def executed(operator: Operator, case: Case, inputs: Inputs, target: Target, con
     poisoned = Poisoned()
     call = _Call(operator, case, config, target, None, None)
     return _run(call, inputs, Executor(target, poisoned), poisoned)
+
+
+def forced(operator: Operator, case: Case, target: Target, config: Config) -> tuple[tuple[Launch, ...], list[Finding]]:
+    """Launches and findings of a case in an autotuner's configuration, whatever its pruning says to that."""
+    plain, _ = configs.split(operator, case)
+    inputs = inputs_of(operator, plain)
+    expected = expectations(operator, inputs, plain)
+    poisoned = Poisoned()
+    call = _Call(operator, plain, config, target, expected, None, forces=True)
+    ran = _run(call, inputs.copy(), Executor(target, poisoned), poisoned)
+    return ran.launches, judge(operator, inputs, expected, ran)[0]
 
 
 def reported(
@@ -189,11 +210,14 @@ def expectations(operator: Operator, inputs: Inputs, case: Case) -> tuple[Expect
     return expected
 
 
-def _run(call: _Call, inputs: Inputs, handler: Interpreter | Executor, poisoned: Poisoned) -> Ran:
+def _run(
+    call: _Call, inputs: Inputs, handler: Interpreter | Executor, poisoned: Poisoned, *, tunes: bool = False
+) -> Ran:
     found = Results({}, ())
     failure = None
+    choose = only(call.config) if call.forces and call.config else configs.for_tuner(call.config)
     try:
-        launching = capture(handler, call.target, choose=configs.for_tuner(call.config))
+        launching = capture(handler, call.target, choose=choose, tunes=tunes)
         with launching, poisoned, at_most(call.seconds):
             returned = call.operator.launch(inputs, configs.for_launcher(call.operator, call.config))
             count = None if call.expected is None else len(call.expected)

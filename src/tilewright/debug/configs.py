@@ -62,6 +62,14 @@ def for_tuner(config: Config | None) -> Choose:
     return choose
 
 
+def left_out(operator: Operator, config: Config | None, launches: Sequence[Launch]) -> bool:
+    """Whether tuners that know a configuration do not launch it with these arguments: pruned, or refused by the kernel."""
+    tuned = {} if config is None else {n: v for n, v in config.values.items() if n not in operator.meta_names}
+    own = [launch.config.values for launch in launches if launch.config is not None]
+    own = [values for values in own if not tuned.keys().isdisjoint(values)]
+    return bool(own) and not any(_agrees(values, tuned) for values in own)
+
+
 def check_names(operator: Operator, case: Case, target: Target) -> None:
     """Refuses a case that names what is neither an input nor a meta-parameter.
 

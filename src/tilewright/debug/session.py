@@ -14,6 +14,7 @@ from tilewright.debug.check import check_case
 from tilewright.debug.configs import Plan
 from tilewright.debug.debugger import Debugger
 from tilewright.debug.shrink import Shrinker
+from tilewright.debug.tuner import keys
 from tilewright.errors import LauncherFailed, TilewrightError
 from tilewright.hardware.targets import find
 from tilewright.launch.capture import record
@@ -89,6 +90,16 @@ def check_config(
     """Checks one case in one configuration, alone on a poisoned output."""
     _prepare(emit)
     return check_case(_operator(address), case, find(target), config=config, checked=checked)
+
+
+def check_keys(
+    emit: Emitter, *, address: Address | Operator, planned: Sequence[Case], target: str, seconds: float
+) -> tuple[Finding, ...]:
+    """Findings of the keys by which the operator's tuned kernels keep their choices."""
+    _prepare(emit)
+    operator = _operator(address)
+    found = keys.findings(operator, planned, find(target), seconds)
+    return tuple(f for f in found if not any(suppression.covers(f) for suppression in operator.suppress))
 
 
 def shrink_cases(

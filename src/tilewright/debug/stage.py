@@ -125,6 +125,8 @@ def _run(
             break
         yield Progress("debug", done, case.label)
         results.append(session.run(address, case, options))
+        if done == 0:
+            results[0] = session.with_keys(address, results[0], planned, options)
         yield CaseDone(results[-1])
         if options.pdb and results[-1].findings:
             break
@@ -226,6 +228,21 @@ class Session:
             return CaseResult(case, (Finding("launch-error", words, case=case),))
         return result if self._second is None else together(result, self._second.run(address, case, options))
 
+    def with_keys(
+        self, address: Address | Operator, first: CaseResult, planned: Sequence[Case], options: DebugOptions
+    ) -> CaseResult:
+        """The first case's result with what is wrong with the keys of tuned kernels, which no one case shows."""
+        if not self._checked or not first.launches or any(f.kind == "launch-error" for f in first.findings):
+            return first
+        given = {"planned": list(planned), "seconds": _patience(options)}
+        try:
+            found = self._ask(_SESSION + "check_keys", address, options, **given)
+        except ChildFailed as failure:
+            found = (
+                Finding("unsupported", f"{failure.what} while the keys of autotuners were checked", case=first.case),
+            )
+        return replace(first, findings=(*first.findings, *found))
+
     @property
     def _checked(self) -> bool:
         return self._executor == "checked"
@@ -261,6 +278,7 @@ class Session:
         return (
             self._executor != "device"
             and not is_endless
+            and finding.kind != "autotune-key"  # several calls show it, of small sizes
             and (finding.kind != "launch-error" or finding.line is not None)
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from triton.compiler.compiler import make_backend
@@ -17,11 +18,11 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
-from tilewright.errors import LauncherFailed
+from tilewright.errors import LauncherFailed, StaticAssertionFailed
 from tilewright.hardware.target import Target
 from tilewright.launch import host
 from tilewright.launch.driver import gpu_target, standing_in
-from tilewright.launch.launch import Launch, bind, python_function
+from tilewright.launch.launch import Launch, Tuning, bind, python_function
 from tilewright.launch.warmup import Needs, WarmedKernel, plausible_needs
 from tilewright.records import Config
 from tilewright.spec.inputs import Inputs
@@ -43,10 +44,10 @@ def every_config(tuner: Any, configs: list[Any]) -> list[Any]:
 
 
 def only(config: Config) -> Choose:
-    """Picks the configuration of an autotuner that equals ``config``; others are left out."""
+    """Picks the configuration of an autotuner that equals ``config``, though its pruning drops it; others are left out."""
 
     def choose(tuner: Any, configs: list[Any]) -> list[Any]:
-        return [c for c in configs if config_values(c) == dict(config.values)] or configs[:1]
+        return [c for c in tuner.configs if config_values(c) == dict(config.values)] or configs[:1]
 
     return choose
 
@@ -69,18 +70,23 @@ def capture(
     choose: Choose = first_config,
     needs: Needs = plausible_needs,
     executes: bool = True,
+    tunes: bool = False,
 ) -> Iterator[None]:
     """Within it, each kernel launch of this process goes to ``handler``.
 
     Args:
         target: the chip that host code and Triton believe to be there.
-        choose: which configurations an ``@triton.autotune`` kernel launches.
+        choose: which configurations an ``@triton.autotune`` kernel launches. In place of a single one that a
+            static assertion of the kernel refuses comes the next that none refuses, as a tuner leaves it out.
         needs: what a kernel that the launcher compiles by ``kernel.warmup(...)`` needs of the chip; by default
             plausible figures. Launches of what warmup returns go to ``handler`` too.
         executes: whether the handler executes launches. Between several configurations of one, memory is
             then reset and restored by the tuner's hooks.
+        tunes: an ``@triton.autotune`` kernel launches its configuration once more beforehand, the first time that
+            its key is met, as its tuner's benchmark does; what the benchmark leaves in memory is seen so.
     """
-    tuning: list[tuple[Any, Config]] = []
+    tuning: list[tuple[Tuning, Config]] = []
+    tuned: set[tuple[Any, ...]] = set()
     known_options = frozenset(vars(make_backend(gpu_target(target)).parse_options({})))
 
     def launched(launch: Launch) -> Any:
@@ -90,27 +96,45 @@ def capture(
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         kwargs = {name: value for name, value in kwargs.items() if name not in _OURS}
-        tuner, config = tuning[-1] if tuning else (None, None)
-        if tuner is not None and python_function(tuner) is not python_function(self):
-            tuner, config = None, None  # launched by a hook of the tuned kernel
+        how, config = tuning[-1] if tuning else (None, None)
+        if how is not None and python_function(how.tuner) is not python_function(self):
+            how, config = None, None  # launched by a hook of the tuned kernel
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
-        launch = bind(self, args, kwargs, (1, 1, 1) if warmup else grid, config, tuner)
+        launch = bind(self, args, kwargs, (1, 1, 1) if warmup else grid, config, how)
         _check_options(launch, known_options)
         if warmup:
             return WarmedKernel(launch, target, needs, launched)
         return launched(launch)
 
     def run_tuned(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = None
-        chosen = choose(self, _pruned(self, args, kwargs))
-        for position, config in enumerate(chosen):
-            tuning.append((self, Config(config_values(config))))
+        left = _pruned(self, args, kwargs)
+        how = _tuning(self, left, args, kwargs)
+        chosen = choose(self, left)
+        rehearses = tunes and len(left) > 1 and how.cached_by not in tuned
+        if rehearses:
+            tuned.add(how.cached_by)
+        if len(chosen) > 1 or len(left) == 1:
+            return run_configs(self, how, chosen, args, kwargs)
+        for config in [*chosen, *(other for other in left if other is not chosen[0])]:
             try:
-                named = {**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()}
-                hooks = _as_in_tuning(self, named, position == len(chosen) - 1)
-                with _single(self, config), hooks if executes and len(chosen) > 1 else contextlib.nullcontext():
-                    result = original_tuned(self, *args, **kwargs)
+                if rehearses:
+                    return run_configs(self, replace(how, rehearses=True), [config, config], args, kwargs)
+                return run_configs(self, how, [config], args, kwargs)
+            except StaticAssertionFailed as error:
+                refused = error  # by a configuration that a tuner then leaves out
+        raise refused
+
+    def run_configs(tuner: Any, how: Tuning, chosen: list[Any], args: Any, kwargs: Any) -> Any:
+        result = None
+        for position, config in enumerate(chosen):
+            is_last = position == len(chosen) - 1
+            tuning.append((replace(how, rehearses=how.rehearses and not is_last), Config(config_values(config))))
+            try:
+                named = {**dict(zip(tuner.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()}
+                hooks = _as_in_tuning(tuner, named, is_last)
+                with _single(tuner, config), hooks if executes and len(chosen) > 1 else contextlib.nullcontext():
+                    result = original_tuned(tuner, *args, **kwargs)
             finally:
                 tuning.pop()
         return result
@@ -167,6 +191,16 @@ def _check_options(launch: Launch, known: frozenset[str]) -> None:
             raise LauncherFailed(
                 f"launch of {launch.name}: it has no parameter {name}", f"it takes {', '.join(launch.arguments)}"
             )
+
+
+def _tuning(tuner: Any, configs: list[Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tuning:
+    """The tuner's key as ``Autotuner.run`` makes it, in Triton 3.6 to 3.9 alike: names it does not know are left out."""
+    given = {**dict(zip(tuner.arg_names, args, strict=False)), **kwargs}
+    known = {name: value for name, value in given.items() if name in tuner.arg_names}
+    key = {name: known[name] for name in tuner.keys if name in known}
+    dtypes = tuple(str(value.dtype) for value in known.values() if hasattr(value, "dtype"))
+    left = tuple(Config(config_values(config)) for config in configs)
+    return Tuning(tuner, len(tuner.configs), left, key, dtypes)
 
 
 def _pruned(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:

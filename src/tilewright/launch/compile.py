@@ -19,10 +19,10 @@ from typing import Any, Protocol
 import triton
 from triton._C.libtriton import ir
 from triton.compiler.compiler import ASTSource, make_backend
-from triton.compiler.errors import CompilationError
+from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
 from triton.runtime.jit import JITCallable, JITFunction, create_function_from_signature
 
-from tilewright.errors import ChildFailed, KernelCompileError, TilewrightError, UsageError
+from tilewright.errors import ChildFailed, KernelCompileError, StaticAssertionFailed, TilewrightError, UsageError
 from tilewright.hardware.target import Target
 from tilewright.launch.driver import gpu_target
 from tilewright.launch.launch import Launch
@@ -149,6 +149,8 @@ def _binder(kernel: JITFunction, chip: Any) -> tuple[Any, Any]:
 
 def _frontend_error(launch: Launch, error: BaseException) -> KernelCompileError:
     """Triton's message on one line, with the innermost of the user's lines that it is about."""
+    # Only of the kernel itself: one that fails in a function it calls ends the tuning.
+    kind = StaticAssertionFailed if isinstance(error, CompileTimeAssertionFailure) else KernelCompileError
     function: JITCallable | None = launch.kernel
     file, line = _position(launch.kernel, error)
     while isinstance(inner := error.__cause__, CompilationError):  # raised in a function that this one calls
@@ -160,7 +162,7 @@ def _frontend_error(launch: Launch, error: BaseException) -> KernelCompileError:
     words = getattr(error, "error_message", None) or f"{type(error).__name__}: {error}"
     words = words.strip().splitlines()[0]
     remedy = "only the interpreter can stop there: --interpreter, or --pdb" if "breakpoint" in words else ""
-    rejected = KernelCompileError(f"{file}:{line}: {launch.name} does not compile: {words}", remedy)
+    rejected = kind(f"{file}:{line}: {launch.name} does not compile: {words}", remedy)
     rejected.place = (file, line)
     return rejected
 

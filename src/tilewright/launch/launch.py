@@ -16,13 +16,36 @@ from tilewright.spec import dtypes
 
 
 @dataclass(frozen=True)
+class Tuning:
+    """How an ``@triton.autotune`` kernel comes to its configuration.
+
+    ``configs`` are those its own pruning leaves of the ``offered`` ones; ``key`` holds the arguments that its ``key=`` names and the call
+    gives, ``dtypes`` those of all tensors, which Triton adds to the key. With ``rehearses`` the launch stands for
+    those of the tuner's benchmark.
+    """
+
+    tuner: Any
+    offered: int
+    configs: tuple[Config, ...]
+    key: Mapping[str, Any]
+    dtypes: tuple[str, ...]
+    rehearses: bool = False
+
+    @property
+    def cached_by(self) -> tuple[Any, ...]:
+        """What the tuner's cache is asked for; a tensor in it is itself alone."""
+        values = (id(v) if isinstance(v, torch.Tensor) else v for v in self.key.values())
+        return (id(self.tuner), *values, *self.dtypes)
+
+
+@dataclass(frozen=True)
 class Launch:
     """A kernel with everything it was launched with.
 
     ``kernel`` is Triton's own object (a ``JITFunction``, or an ``InterpretedFunction`` where this process
     interprets). ``arguments`` holds all parameters by name, defaults applied, constexprs included;
     ``options`` what is for the compiler (``num_warps`` and its like); ``grid`` always has three sizes.
-    ``config`` is set where ``@triton.autotune`` made this launch.
+    ``config`` and ``tuning`` are set where ``@triton.autotune`` made this launch.
     """
 
     kernel: Any
@@ -30,7 +53,7 @@ class Launch:
     grid: tuple[int, int, int]
     options: Mapping[str, Any]
     config: Config | None = None
-    tuner: Any = None
+    tuning: Tuning | None = None
 
     @property
     def name(self) -> str:
@@ -85,7 +108,12 @@ def constexpr_names(kernel: Any) -> tuple[str, ...]:
 
 
 def bind(
-    kernel: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], grid: Any, config: Config | None, tuner: Any
+    kernel: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    grid: Any,
+    config: Config | None,
+    tuning: Tuning | None,
 ) -> Launch:
     """The Launch that ``kernel[grid](*args, **kwargs)`` means.
 
@@ -103,7 +131,7 @@ def bind(
     bound.apply_defaults()
     arguments = dict(bound.arguments)
     return Launch(
-        kernel, arguments, grid_sizes(grid(arguments) if callable(grid) else grid, name), options, config, tuner
+        kernel, arguments, grid_sizes(grid(arguments) if callable(grid) else grid, name), options, config, tuning
     )
 
 

@@ -43,6 +43,7 @@ class Executor:
         watches_floats: finds where values that are not finite arise (``nonfinite.py``); slower.
         exact_products: takes tf32 products of fp32 for fp32's own: what rounding operands changed is then seen.
         complete: False once a launch met an operation that is not supported.
+        updates: positions of launches that may read what they write.
         order_matters: some launch looked at what an atomic found, so that its programs may know their order.
     """
 
@@ -56,6 +57,7 @@ class Executor:
     memory: Memory = field(init=False)
     faults: Faults = field(default_factory=Faults)
     launches: list[Launch] = field(default_factory=list)
+    updates: set[int] = field(default_factory=set)
     programs: int = 0
     edges_only: bool = False
     complete: bool = True
@@ -72,11 +74,11 @@ class Executor:
                 f"{launch.name} was made under TRITON_INTERPRET=1, and the checked executor compiles kernels",
                 "unset TRITON_INTERPRET, or use the interpreter",
             )
+        program = compiled(launch, self.target) if self._fits(launch) else None
         self.launches.append(launch)
-        if not self._fits(launch):
+        if program is None:
             return
         self.memory.start_launch(launch.grid)
-        program = compiled(launch, self.target)
         _refuse_other_devices(launch)
         try:
             self._run(launch, program)
@@ -122,11 +124,20 @@ class Executor:
         with torch.no_grad(), _disable_current_modes():
             arguments = bound_arguments(launch, program.module.entry, self.memory)
             self._find_written(machine, program)
+            self._note_updates(program)
             schedule.run(machine, program, arguments, backwards=self.backwards, edges_only=self.edges_only)
 
     def _find_written(self, machine: Machine, program: Program) -> None:
         if program.stored is not None:
             machine.written = {id(r.storage) for r in self.memory.regions if r.name.partition(".")[0] in program.stored}
+
+    def _note_updates(self, program: Program) -> None:
+        def through(names: frozenset[str] | None) -> set[int]:
+            every = [(r.name.partition(".")[0], id(r.storage)) for r in self.memory.regions]
+            return {storage for name, storage in every if names is None or name in names}
+
+        if not through(program.stored).isdisjoint(through(program.loaded)):
+            self.updates.add(len(self.launches) - 1)
 
     def _fits(self, launch: Launch) -> bool:
         for axis, (size, limit) in enumerate(zip(launch.grid, GRID_LIMITS, strict=True)):

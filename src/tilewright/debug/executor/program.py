@@ -27,6 +27,7 @@ class Program:
     Attributes:
         widest: lanes of its largest tile.
         stored: parameters it may store through; None for any memory.
+        loaded: parameters it may load through, atomics among them; None for any memory.
         synchronises: holds atomics, which order what programs do.
         first_wait: position in the entry's first block of what may wait for another program; None if nothing does.
         observed: operations (by index) whose results are looked at.
@@ -37,6 +38,7 @@ class Program:
     module: Module
     widest: int
     stored: frozenset[str] | None
+    loaded: frozenset[str] | None
     synchronises: bool
     first_wait: int | None
     observed: frozenset[int]
@@ -77,7 +79,9 @@ def _program(special: Specialised) -> Program:
     observed = _observed(module)
     knows = any((op.name.startswith("tt.atomic") or is_volatile(op)) and op.index in observed for op in ops)
     tf32 = any(op.name == "tt.dot" and op.attributes.get("inputPrecision") == "tf32" for op in ops)
-    return Program(module, widest, flow.stored, synchronises, first_wait(module, flow), observed, knows, tf32)
+    return Program(
+        module, widest, flow.stored, flow.loaded, synchronises, first_wait(module, flow), observed, knows, tf32
+    )
 
 
 def _parameters(special: Specialised, entry: Function) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Which kernel parameters a launch may store through, read off its operations before it runs.
+"""Which kernel parameters a launch may store and load through, read off its operations before it runs.
 
 Reads need shadows only where the same memory is written too; most tensors are inputs or outputs, not both.
 The answer errs on the side of more: whatever a loop carries is taken for any of what it carries.
@@ -17,6 +17,8 @@ _STORES = (
     "tt.descriptor_reduce",
     "tt.descriptor_scatter",
 )
+_UPDATES = ("tt.atomic_rmw", "tt.atomic_cas", "tt.descriptor_reduce")
+_LOADS = ("tt.load", "tt.atomic_load", "tt.descriptor_load", "tt.descriptor_gather", *_UPDATES)
 _POINTERS = ("ptr<", "desc<", "block<")
 
 
@@ -28,6 +30,7 @@ class Flow:
 
     Attributes:
         stored: parameters of the entry (by the user's names) that stores may go to; None for any memory.
+        loaded: those that loads may come from, atomics among them; None for any memory.
     """
 
     def __init__(self, module: Module) -> None:
@@ -42,18 +45,19 @@ class Flow:
             before = self._size()
             for function in module.functions.values():
                 self.region(function, function.region)
-        self.stored = self._stored()
+        self.stored = self._through(_STORES)
+        self.loaded = self._through(_LOADS)
 
     def may_be_stored(self, function: Function, pointer: str) -> bool:
         """Whether a launch may store where a pointer points."""
         sources = self.of(function, pointer)
         return self.stored is None or not sources or _ANY in sources or not sources.isdisjoint(self.stored)
 
-    def _stored(self) -> frozenset[str] | None:
+    def _through(self, accesses: tuple[str, ...]) -> frozenset[str] | None:
         names: set[str] = set()
         for function in self.module.functions.values():
             for op in function.region.ops():
-                if op.name in _STORES:
+                if op.name in accesses:
                     sources = self.of(function, op.operands[0])
                     if not sources or _ANY in sources:
                         return None

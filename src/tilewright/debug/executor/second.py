@@ -39,9 +39,9 @@ def order_dependent(executor: Executor, results: Mapping[str, Tensor], again: Ag
         if second is None or second.shape != first.shape:
             continue
         second = second.detach()
-        changed = _changed(first, second)
-        if changed is not None:
-            findings.append(_finding(executor, name, first, second, changed))
+        different = changed(first, second)
+        if different is not None:
+            findings.append(_finding(executor, name, first, second, different))
     return findings
 
 
@@ -73,7 +73,7 @@ def born(executor: Executor, again: Again) -> list[Finding]:
     return [finding for finding in other.findings() if finding.kind == "non-finite"]
 
 
-def _changed(first: Tensor, second: Tensor) -> Tensor | None:
+def changed(first: Tensor, second: Tensor) -> Tensor | None:
     """Elements that differ by more than the order of a sum explains, or None."""
     if not first.is_floating_point():
         different = first != second
