@@ -19,10 +19,12 @@ from tilewright.records import (
     Config,
     DebugReport,
     Disagreement,
+    Edit,
     Environment,
     Finding,
     Note,
     Progress,
+    Remedy,
     Resources,
     Sample,
     StageFinished,
@@ -40,9 +42,10 @@ CASE = Case(
     "attention", {"M": 129, "N": 127, "batch": (2, 3), "causal": True, "scale": 0.5}, "bf16", "sliced", "large", 7
 )
 CONFIG = Config({"BLOCK_M": 64, "num_warps": 4, "PRECISION": "tf32", "swizzle": None})
+REMEDY = Remedy("missing-mask", (Edit("a.py", 41, "mask=offs_n < N"), Edit(None, None, "in 64 bits")), 48)
 FINDING = Finding(
     "out-of-bounds-read", "reads past the end", "warning", "k_ptr", "k", "a.py", 41, "k = tl.load(p)", 40,
-    (1, 0, 0), 2, 128, (0, 127), CASE, "missing-mask", "mask it",
+    (1, 0, 0), 2, 128, (0, 127), CASE, "missing-mask", "mask it", (("N", 127),), (REMEDY,),
 )  # fmt: skip
 DISAGREEMENT = Disagreement(
     "output", (16, 32), "fp16", 3, 512, (0, 31), math.inf, 1.5, math.inf, (8, 8), (2, 4), (0.0, math.inf, 0.5)
@@ -65,6 +68,8 @@ SAMPLES = [
     ),
     CASE,
     Case("empty", {}),
+    REMEDY.edits[0],
+    REMEDY,
     FINDING,
     Finding("mismatch", "differs"),
     DISAGREEMENT,

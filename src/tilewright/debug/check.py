@@ -16,7 +16,7 @@ from torch import Tensor
 from tilewright.debug import configs, explain, failures, results
 from tilewright.debug.debugger import Debugger, Stop
 from tilewright.debug.executor import second
-from tilewright.debug.executor.executor import Executor
+from tilewright.debug.executor.executor import Changes, Executor
 from tilewright.debug.executor.memory import Memory as CheckedMemory
 from tilewright.debug.failures import source_line
 from tilewright.debug.guard import Memory
@@ -34,7 +34,7 @@ from tilewright.spec import dtypes, golden
 from tilewright.spec.golden import Expected
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.operator import Operator
-from tilewright.spec.poison import Poisoned, untouched
+from tilewright.spec.poison import Poisoned, Zeroed, untouched
 from tilewright.spec.virtual import is_huge
 
 
@@ -116,6 +116,29 @@ def check_case(
         seconds=time.perf_counter() - started,
         addresses_only=huge,
     )
+
+
+class Repeated:
+    """A case whose inputs and golden results are made once, run again and again with changes to its kernels."""
+
+    def __init__(self, operator: Operator, case: Case, target: Target, seconds: float | None = None) -> None:
+        self.case = case
+        plain, config = configs.split(operator, case)
+        self._inputs = inputs_of(operator, plain)
+        self.is_huge = is_huge(self._inputs)
+        expected = None if self.is_huge else expectations(operator, self._inputs, plain)
+        self._call = _Call(operator, plain, config, target, expected, seconds)
+
+    def run(self, changes: Changes | None = None, *, zeroed: bool = False) -> tuple[list[Finding], int]:
+        """What is wrong with the case after some changes, and how many elements of its results differ.
+
+        ``zeroed``: memory that is handed out uninitialised holds zeros, and counts as written.
+        """
+        poisoned = Zeroed() if zeroed else Poisoned()
+        handler = Executor(self._call.target, poisoned, changes=changes)
+        ran = _run(self._call, self._inputs.copy(), handler, poisoned)
+        findings, disagreements, _ = judge(self._call.operator, self._inputs, self._call.expected, ran)
+        return findings, sum(found.wrong for found in disagreements)
 
 
 def excused(

@@ -46,6 +46,7 @@ class Location:
     file: str | None = None
     line: int | None = None
     name: str | None = None
+    column: int | None = None  # from 0
 
 
 @dataclass(slots=True)
@@ -262,7 +263,7 @@ class _Reader:
             elif text.startswith("callsite("):
                 text = text[9:].partition(" at ")[0]
             elif found := re.match(r'"([^"]*)":(\d+):(\d+)', text):
-                return Location(found.group(1), int(found.group(2)), name)
+                return Location(found.group(1), int(found.group(2)), name, int(found.group(3)))
             elif found := re.match(r'"([^"]*)"\((.*)\)$', text):
                 name, text = name or found.group(1), found.group(2)
             elif found := re.match(r'"([^"]*)"$', text):

@@ -6,6 +6,7 @@ answer. The pattern's bits tell later which elements are still untouched.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -117,6 +118,19 @@ class Poisoned(TorchDispatchMode):
     def allocated(self, tensor: Tensor) -> bool:
         """Whether a tensor lives in memory that was handed out uninitialised."""
         return tensor.untyped_storage().data_ptr() in self.storages
+
+
+class Zeroed(Poisoned):
+    """Uninitialised allocations hold zeros instead; what is remembered of each is the stack it was made on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stacks: list[traceback.StackSummary] = []
+
+    def _remember(self, tensor: Tensor) -> None:
+        self.stacks.append(traceback.extract_stack())
+        if not tensor.is_meta and tensor.layout == torch.strided and tensor.untyped_storage().nbytes() < LARGE:
+            tensor.zero_()
 
 
 def _allocated(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -31,6 +31,20 @@ GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
 """CUDA's largest grid (CUDA C++ Programming Guide, technical specifications per compute capability)."""
 
 
+class Changes(Protocol):
+    """What is done otherwise than the kernels say, to see what that would mend (``debug/causes``)."""
+
+    in_sequence: bool
+    """Programs run one after the other."""
+    exact_products: bool
+
+    def launched(self, launch: Launch) -> Launch:
+        """The launch to be executed in the place of one."""
+
+    def prepare(self, machine: Machine, launch: Launch) -> None:
+        """Called before a launch runs; may put other handlers into the machine."""
+
+
 @dataclass
 class Executor:
     """Executes each launch it is handed, and gathers what is wrong with them.
@@ -44,6 +58,7 @@ class Executor:
         exact_products: takes tf32 products of fp32 for fp32's own: what rounding operands changed is then seen.
         complete: False once a launch met an operation that is not supported.
         updates: positions of launches that may read what they write.
+        changes: edits to what kernels do, while causes are looked for.
         order_matters: some launch looked at what an atomic found, so that its programs may know their order.
     """
 
@@ -60,6 +75,7 @@ class Executor:
     updates: set[int] = field(default_factory=set)
     programs: int = 0
     edges_only: bool = False
+    changes: Changes | None = None
     complete: bool = True
     order_matters: bool = False
     uses_tf32: bool = False
@@ -74,6 +90,8 @@ class Executor:
                 f"{launch.name} was made under TRITON_INTERPRET=1, and the checked executor compiles kernels",
                 "unset TRITON_INTERPRET, or use the interpreter",
             )
+        if self.changes is not None:
+            launch = self.changes.launched(launch)
         program = compiled(launch, self.target) if self._fits(launch) else None
         self.launches.append(launch)
         if program is None:
@@ -125,7 +143,18 @@ class Executor:
             arguments = bound_arguments(launch, program.module.entry, self.memory)
             self._find_written(machine, program)
             self._note_updates(program)
-            schedule.run(machine, program, arguments, backwards=self.backwards, edges_only=self.edges_only)
+            if self.changes is not None:
+                machine.exact_products |= self.changes.exact_products
+                self.changes.prepare(machine, launch)
+            in_sequence = self.changes is not None and self.changes.in_sequence
+            schedule.run(
+                machine,
+                program,
+                arguments,
+                backwards=self.backwards,
+                edges_only=self.edges_only,
+                at_once=1 if in_sequence else schedule.MOST_PROGRAMS,
+            )
 
     def _find_written(self, machine: Machine, program: Program) -> None:
         if program.stored is not None:

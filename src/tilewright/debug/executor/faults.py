@@ -46,13 +46,15 @@ class Origins:
     """
 
     MOST = 255
+    PADDED = 1
+    """Of lanes beyond a tensor's extent: no fault in themselves, and marked only where a cause is looked for."""
 
     def __init__(self) -> None:
         self._numbers: dict[Origin, int] = {}
 
     def number(self, origin: Origin) -> int:
         left = self.MOST - len(self._numbers)
-        return self._numbers.setdefault(origin, max(left, 1))  # the last number stands for all further ones
+        return self._numbers.setdefault(origin, max(left, self.PADDED + 1))  # the last number stands for all further ones
 
     def __getitem__(self, number: int) -> Origin:
         return next(origin for origin, own in self._numbers.items() if own == number)
@@ -145,12 +147,18 @@ class Faults:
         return found
 
 
-def users_place(location: Location, calls: Sequence[Location]) -> Place:
-    """The innermost line of the user's code: an operation's own, or that of the call that led into a library."""
+def users_location(location: Location, calls: Sequence[Location]) -> Location:
+    """The innermost in the user's code: an operation's own, or that of the call that led into a library."""
     for candidate in (location, *reversed(calls)):
         if candidate.file is not None and is_users_code(candidate.file):
-            return Place(candidate.file, candidate.line)
-    return Place(location.file, location.line)
+            return candidate
+    return location
+
+
+def users_place(location: Location, calls: Sequence[Location]) -> Place:
+    """The innermost line of the user's code."""
+    found = users_location(location, calls)
+    return Place(found.file, found.line)
 
 
 def lanes_by_program(lanes: Tensor, programs: Tensor) -> tuple[list[int], int, int]:

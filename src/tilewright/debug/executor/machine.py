@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tilewright.debug.executor.faults import Faults, Place, users_place
+from tilewright.debug.executor.faults import Faults, Origins, Place, users_place
 from tilewright.debug.executor.memory import Memory
 from tilewright.debug.executor.races import Races
 from tilewright.debug.executor.storage import Storage
@@ -233,7 +233,7 @@ class Machine:
         """Findings for lanes without a defined value that have an effect."""
         lanes, poison = torch.broadcast_tensors(lanes, poison)
         for number in poison[lanes].unique().tolist():
-            if number == 0:
+            if number in (0, Origins.PADDED):
                 continue
             origin = self.faults.origins[number]
             source = f"{origin.tensor}, " if origin.tensor else ""

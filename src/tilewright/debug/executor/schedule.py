@@ -46,9 +46,18 @@ def edges(grid: tuple[int, int, int]) -> torch.Tensor:
 
 
 def run(
-    machine: Machine, program: Program, arguments: list[Tile], *, backwards: bool = False, edges_only: bool = False
+    machine: Machine,
+    program: Program,
+    arguments: list[Tile],
+    *,
+    backwards: bool = False,
+    edges_only: bool = False,
+    at_once: int = MOST_PROGRAMS,
 ) -> None:
-    """Runs every program of the machine's grid, from the first on, or from the last; or those at its edges."""
+    """Runs every program of the machine's grid, from the first on, or from the last; or those at its edges.
+
+    Of programs that do not wait, so many take their steps together as fit the cache, and no more than ``at_once``.
+    """
     x, y, z = machine.grid
     count = x * y * z
     if edges_only and not program.waits:
@@ -57,7 +66,7 @@ def run(
     if program.waits:
         _one_by_one(machine, _started(machine, program, arguments, range(count)[::-1] if backwards else range(count)))
         return
-    step = max(1, min(MOST_PROGRAMS, LANES // program.widest))
+    step = max(1, min(at_once, LANES // program.widest))
     for first in range(0, count, step):
         ids = torch.arange(first, min(first + step, count))
         machine.calls.clear()

@@ -23,7 +23,7 @@ def _reduce(machine: Machine, op: Op, operands: list[Tile]) -> Tile | list[Tile]
     axis = integer(op.attributes, "axis") + 1
     tiles = _alike([tile.full([axis - 1]) for tile in operands])
     shape = tuple(n for i, n in enumerate(operands[0].shape) if i != axis - 1)
-    simple = _single_operation(machine, op)
+    simple = single_operation(machine, op)
     while (n := tiles[0].data.shape[axis]) > 1:
         if simple is not None:
             halves = [(_slice(t, axis, 0, n // 2), _slice(t, axis, n // 2, n)) for t in tiles]
@@ -40,7 +40,7 @@ def _scan(machine: Machine, op: Op, operands: list[Tile]) -> Tile | list[Tile]:
     tiles = _alike([tile.full([axis - 1]) for tile in operands])
     if reverse:
         tiles = [tile.planes(lambda plane: _flipped(plane, axis), tile.shape) for tile in tiles]
-    simple = _single_operation(machine, op)
+    simple = single_operation(machine, op)
     n, step = tiles[0].data.shape[axis], 1
     while step < n:  # each round doubles how far back a lane reaches
         before = [_slice(tile, axis, 0, n - step) for tile in tiles]
@@ -118,7 +118,7 @@ def _as_programs(tile: Tile, shape: torch.Size) -> Tile:
     return tile.planes(lambda plane: plane.expand(shape).reshape(-1), ())
 
 
-def _single_operation(machine: Machine, op: Op) -> Op | None:
+def single_operation(machine: Machine, op: Op) -> Op | None:
     """The operation that a combine function consists of, where it is one that commutes."""
     if op.cache is None:
         op.cache = (_only_operation(machine, op.regions[0], depth=4),)

@@ -1,0 +1,126 @@
+"""Edits to what loads and stores take part in: the value of lanes that are masked off, and the mask itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tilewright.debug.causes.change import AtSite, Edits, Inner
+from tilewright.debug.causes.extent import Axes, within_each
+from tilewright.debug.causes.site import Site
+from tilewright.debug.executor import elements
+from tilewright.debug.executor.machine import Machine
+from tilewright.debug.executor.memory import Region
+from tilewright.debug.executor.tile import Block, Tile, all_set, any_set
+from tilewright.launch.ttir import Op
+
+MASK_AT = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}
+"""Position of the mask among the operands of an access."""
+FILLERS = ("0", "-inf", "inf", "1")
+
+
+def filler(word: str, element: str) -> float | int:
+    """One of :data:`FILLERS` as a value of an element type: infinities are the ends of an integer's range."""
+    if elements.is_float(element):
+        return float(word)
+    if word in ("0", "1"):
+        return int(word)
+    low, high = elements.integer_range(elements.bits(element))
+    return low if word == "-inf" else high
+
+
+def can_fill(element: str) -> bool:
+    return elements.is_float(element) or (elements.is_integer(element) and element != "i1")
+
+
+@dataclass(frozen=True)
+class Other(AtSite):
+    """What a load gives its lanes that are masked off."""
+
+    site: Site
+    value: str
+    cause = "wrong-neutral-element"
+
+    @property
+    def alternatives(self) -> Any:
+        return ("other", self.site)
+
+    def run(self, edits: Edits, machine: Machine, op: Op, operands: list[Tile], inner: Inner) -> Any:
+        pointer = operands[0]
+        element = pointer.element[4:-1]
+        if len(operands) < 2 or not can_fill(element):
+            return inner(machine, op, operands)
+        edits.elements[self.site] = element
+        if not all_set(operands[1].data):
+            edits.took_effect(self)
+        return inner(machine, op, [pointer, operands[1], constant(pointer, filler(self.value, element))])
+
+
+def constant(pointer: Tile, value: float) -> Tile:
+    """A tile of one value, of the type and shape that a tile of pointers points to."""
+    element = pointer.element[4:-1]
+    data = torch.full((1,) * (len(pointer.shape) + 1), value, dtype=elements.kept_as(element))
+    return Tile(data, pointer.shape, element)
+
+
+@dataclass(frozen=True)
+class Bounded(AtSite):
+    """An access that takes part only inside its tensor's view, along some of its dims.
+
+    ``exactly``: everywhere inside, whatever the kernel's mask leaves out there.
+    """
+
+    site: Site
+    tensor: str
+    axes: Axes
+    exactly: bool = False
+
+    @property
+    def cause(self) -> str:  # type: ignore[override]
+        return "wrong-bound" if self.exactly else "missing-mask"
+
+    @property
+    def alternatives(self) -> Any:
+        return ("mask", self.site)
+
+    def run(self, edits: Edits, machine: Machine, op: Op, operands: list[Tile], inner: Inner) -> Any:
+        pointer, at = operands[0], MASK_AT[op.name]
+        region = region_of(machine, pointer)
+        if region is None or region.name != self.tensor:
+            return inner(machine, op, operands)
+        edits.elements[self.site] = pointer.element[4:-1]
+        inside = region.inside(pointer.data, elements.size(pointer.element[4:-1]))
+        for axis, (_, kept) in within_each(pointer, region, self.axes).items():
+            edits.note_kept(self, machine, op, axis, len(pointer.shape), kept.reshape(kept.shape[0], -1))
+            inside = inside & kept
+        mask = operands[at].data if len(operands) > at else torch.ones((1,) * (len(pointer.shape) + 1), dtype=torch.bool)
+        bounded = inside if self.exactly else mask & inside
+        if not torch.equal(*torch.broadcast_tensors(bounded, mask)):
+            edits.took_effect(self)
+        changed = [*operands[:at], Tile(bounded, pointer.shape, "i1"), *operands[at + 1 :]]
+        if op.name == "tt.load" and len(changed) == 2 and can_fill(pointer.element[4:-1]):
+            changed.append(constant(pointer, 0))
+        return inner(machine, op, changed)
+
+
+def region_of(machine: Machine, pointer: Tile) -> Region | None:
+    """The tensor that all lanes of a plain tile of pointers point into."""
+    plain = pointer.element.startswith("ptr<") and not isinstance(pointer.extra, Block)
+    if not plain or not isinstance(pointer.base, int) or pointer.base < 0:
+        return None
+    region = machine.memory.regions[pointer.base]
+    return None if region.low == region.high else region
+
+
+def is_partial(mask: Tensor) -> bool:
+    return any_set(mask) and not all_set(mask)
+
+
+def same_value(tile: Tile, value: float) -> bool:
+    """Whether a tile holds one value everywhere."""
+    own = tile.data
+    return bool((own.isnan() if math.isnan(value) else own == value).all())

@@ -1,0 +1,258 @@
+"""Minimal sets of edits that mend every case of a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets
+from tilewright.debug.causes.change import Change, Edits
+from tilewright.debug.causes.masks import Bounded, Other
+from tilewright.debug.causes.padding import Excluded, Filled
+from tilewright.debug.causes.survey import Survey
+from tilewright.debug.causes.whole import ExactProducts, InSequence, OneMoreTurn, Swapped, ZeroedMemory
+from tilewright.debug.check import Repeated
+from tilewright.errors import TilewrightError
+from tilewright.records import Finding
+
+Set = frozenset[Change]
+
+EXPLAINED = frozenset(
+    ("mismatch", "non-finite", "unwritten-output", "out-of-bounds-read", "out-of-bounds-write", "undefined-lanes")
+    + ("uninitialized-read", "offset-overflow", "write-write-race", "read-write-race")
+)
+"""Kinds of findings that an edit of the kernel can end."""
+_ORDER = frozenset(("write-write-race", "read-write-race"))
+MOST_SETS = 3
+"""Minimal sets that are looked for: with more a reader would have to choose."""
+_LARGEST_SET = 5
+_SURVEYED = 4
+_RUNS_OF_A_UNION = 60
+
+
+@dataclass
+class Outcome:
+    """What is left wrong of a case."""
+
+    errors: list[Finding]
+    wrong: int
+    effective: Set
+
+    @property
+    def score(self) -> tuple[int, int]:
+        return (self.wrong, len(self.errors))
+
+
+@dataclass
+class Search:
+    """Looks for sets that end the faults of ``failing`` cases and of all ``others``.
+
+    Attributes:
+        failing: cases with a fault, the smallest first.
+        others: the further cases of the run.
+        deadline: by ``time.perf_counter()``; what was found by then counts.
+    """
+
+    failing: Sequence[Repeated]
+    others: Sequence[Repeated]
+    deadline: float
+    runs: int = 0
+    _known: dict[tuple[str, Set], Outcome] = field(default_factory=dict)
+
+    def sets(self) -> list[Set]:
+        """Minimal sets, the smallest first, each verified on all cases."""
+        found: list[Set] = []
+        for candidate in self._candidates(frozenset(), self.failing[0]):
+            if any(_covers(known, candidate) for known in found):
+                continue
+            mended = self._mends_all(candidate)
+            if mended is not None and not any(_covers(known, mended) for known in found):
+                found.append(mended)
+            if len(found) == MOST_SETS or self.is_late:
+                break
+        return sorted(found, key=len)
+
+    @property
+    def is_late(self) -> bool:
+        return time.perf_counter() > self.deadline
+
+    # ------------------------------------------------------------------------------------------- one case
+
+    def outcome(self, changes: Set, case: Repeated) -> Outcome:
+        key = (case.case.id, changes)
+        if key not in self._known:
+            self._known[key] = self._ran(changes, case)
+        return self._known[key]
+
+    def _ran(self, changes: Set, case: Repeated) -> Outcome:
+        self.runs += 1
+        edits = Edits(changes)
+        try:
+            findings, wrong = case.run(edits, zeroed=edits.zeroed)
+        except TilewrightError:
+            return Outcome([Finding("launch-error", "it does not run with this edit")], 1 << 62, frozenset())
+        ignored = _ORDER if edits.in_sequence else frozenset()
+        kinds = (EXPLAINED | {"launch-error", "unsupported"}) - ignored
+        errors = [f for f in findings if f.severity == "error" and f.kind in kinds]
+        return Outcome(errors, wrong, frozenset(edits.effective))
+
+    def mends(self, changes: Set, case: Repeated) -> bool:
+        return not self.outcome(changes, case).errors
+
+    def _candidates(self, base: Set, case: Repeated) -> Iterator[Set]:
+        """Sets that mend one case where ``base`` alone does not: single edits first, then several together."""
+        survey = self._survey(base, case)
+        every = survey.masks() + survey.fills() + survey.rest()
+        singles = sorted((change for change in every if _fits(change, base)), key=_unlikelihood)
+        found = False
+        for change in singles:
+            if self.is_late:
+                return
+            if self.mends(base | {change}, case):
+                found = True
+                yield base | {change}
+        for whole, lines in survey.widened():
+            if self.is_late or found or not self.mends(base | {whole}, case):
+                continue
+            smallest = self._reduced(lines, base, case)
+            if smallest is not None:
+                found = True
+                yield smallest
+        if not found:
+            yield from self._together(base, singles, case)
+
+    def _survey(self, base: Set, case: Repeated) -> Survey:
+        """What could be changed: in the case itself, and what else is seen where sizes are not degenerate."""
+        survey = Survey(base)
+        telling = sorted([*self.failing, *self.others], key=_plainness, reverse=True)[:_SURVEYED]
+        for one in [case, *(other for other in telling if other is not case)]:
+            try:
+                one.run(survey, zeroed=survey.zeroed)
+            except TilewrightError:
+                continue
+        return survey
+
+    def _together(self, base: Set, singles: Sequence[Change], case: Repeated) -> Iterator[Set]:
+        """Several edits: all bounds with what padding then reaches, or step by step whatever leaves less wrong."""
+        bounds = frozenset(_first_of_each(c for c in singles if isinstance(c, Bounded) and not c.exactly))
+        if bounds:
+            fills = self._survey(base | bounds, case).fills()
+            for union in (base | bounds, base | bounds | frozenset(_first_of_each(fills))):
+                if self.mends(union, case):
+                    smallest = self._reduced(sorted(union - base, key=repr), base, case)
+                    if smallest is not None:
+                        yield smallest
+                    return
+        climbed = self._climbed(base, list(singles), case)
+        if climbed is not None:
+            smallest = self._reduced(sorted(climbed - base, key=repr), base, case)
+            if smallest is not None:
+                yield smallest
+
+    def _climbed(self, base: Set, singles: list[Change], case: Repeated) -> Set | None:
+        """The edit that leaves least wrong, then the next, as long as each helps."""
+        changes, best = base, self.outcome(base, case).score
+        while len(changes) - len(base) < _LARGEST_SET and not self.is_late:
+            scored = [(self.outcome(changes | {c}, case).score, i) for i, c in enumerate(singles) if _fits(c, changes)]
+            if not scored or min(scored)[0] >= best:
+                return None
+            best, at = min(scored)
+            changes = changes | {singles[at]}
+            if self.mends(changes, case):
+                return changes
+            singles = self._survey(changes, case).masks() + self._survey(changes, case).fills() + singles
+        return None
+
+    def _reduced(self, changes: Sequence[Change], base: Set, case: Repeated) -> Set | None:
+        """The fewest of some changes that mend together (delta debugging); None where they do not."""
+        left = list(changes)
+        if not self.mends(base | frozenset(left), case):
+            return None
+        size = max(len(left) // 2, 1)
+        while size:
+            position = 0
+            while position < len(left) and not self.is_late:
+                without = left[:position] + left[position + size :]
+                if without and self.mends(base | frozenset(without), case):
+                    left = without
+                else:
+                    position += size
+            size //= 2
+        return base | frozenset(left)
+
+    # ------------------------------------------------------------------------------------------ all cases
+
+    def _mends_all(self, changes: Set, depth: int = 2) -> Set | None:
+        """The set, if need be with more edits, that leaves no case of the run wrong; None where none was found."""
+        for case in [*self.failing, *self.others]:
+            if self.is_late:
+                return None
+            if self.mends(changes, case):
+                continue
+            if depth == 0 or len(changes) >= _LARGEST_SET:
+                return None
+            return self._extended(changes, case, depth)
+        return changes
+
+    def _extended(self, changes: Set, case: Repeated, depth: int) -> Set | None:
+        for candidate in self._candidates(changes, case):
+            whole = self._mends_all(candidate, depth - 1)
+            if whole is not None:
+                return self._without_needless(whole)
+        return None
+
+    def _without_needless(self, changes: Set) -> Set:
+        for change in sorted(changes, key=repr):
+            fewer = changes - {change}
+            if fewer and all(self.mends(fewer, case) for case in [*self.failing, *self.others]):
+                changes = fewer
+        return changes
+
+
+def _covers(known: Set, other: Set) -> bool:
+    """Whether a set is no news beside one that is known: the same lines and more, or padding left out another way."""
+    if known <= other:
+        return True
+    pads = {type(change) for change in other} <= {Filled, Excluded}
+    if pads and any(isinstance(change, (Other, Filled, Excluded)) for change in known):
+        return {_line(c) for c in known} >= {_line(c) for c in other} or any(isinstance(c, Other) for c in known)
+    masks = {type(change) for change in other} == {type(change) for change in known} == {Bounded}
+    return masks and {_line(c) for c in known} == {_line(c) for c in other}
+
+
+def _line(change: Change) -> tuple[str, int] | None:
+    return None if change.where is None else (change.where.file, change.where.line)
+
+
+def _fits(change: Change, base: Set) -> bool:
+    """Whether a change can be made together with others."""
+    return all(change.alternatives != other.alternatives for other in base)
+
+
+def _first_of_each(changes: Iterable[Change]) -> list[Change]:
+    found: dict[object, Change] = {}
+    for change in changes:
+        found.setdefault(change.alternatives, change)
+    return list(found.values())
+
+
+def _plainness(case: Repeated) -> int:
+    """How many different sizes above 1 a case has: strides then tell dims apart."""
+    sizes = [v for v in case.case.arguments.values() if isinstance(v, int) and not isinstance(v, bool) and v > 2]
+    return len(set(sizes))
+
+
+def _unlikelihood(change: Change) -> int:
+    """What is tried, and shown, first: what is written already made right, before something is added."""
+    if isinstance(change, Bounded) and not change.axes:
+        return len(_BY_LIKELIHOOD)
+    return _BY_LIKELIHOOD.index(type(change))
+
+
+_BY_LIKELIHOOD = (Bounded, Other, PythonDivision, Swapped, OneMoreTurn, Filled, Excluded) + (
+    WideOffsets,
+    ExactProducts,
+    InSequence,
+    ZeroedMemory,
+)

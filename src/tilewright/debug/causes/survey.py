@@ -1,0 +1,226 @@
+"""Which edits could matter to a case: found by running it once and looking at what each operation meets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from tilewright.debug.causes import padding
+from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets, rounds_differently
+from tilewright.debug.causes.change import Change, Edits
+from tilewright.debug.causes.extent import Axes, dims_along, within
+from tilewright.debug.causes.masks import FILLERS, MASK_AT, Bounded, Other, can_fill, filler, region_of, same_value
+from tilewright.debug.causes.padding import REDUCTIONS, Excluded, Filled, mixes, neutral
+from tilewright.debug.causes.precision import AllWidened, Widened, computes
+from tilewright.debug.causes.site import Site, site_of
+from tilewright.debug.causes.whole import ExactProducts, InSequence, OneMoreTurn, Swapped, ZeroedMemory, swappable
+from tilewright.debug.executor import elements
+from tilewright.debug.executor.machine import Handler, Machine
+from tilewright.debug.executor.tile import Tile, all_set, any_set
+from tilewright.launch.launch import Launch
+from tilewright.launch.ttir import Module, Op
+
+_NARROW = frozenset(("f16", "bf16"))
+
+
+@dataclass
+class Access:
+    """What is known of the accesses at a site: along which dims their tiles run."""
+
+    tensor: str
+    axes: dict[int, frozenset[int]] = field(default_factory=dict)
+    beyond: bool = False  # some lane that took part was outside along a dim
+    short: bool = False  # some lane that did not was inside
+    others: set[str] = field(default_factory=set)
+
+    def agreed(self) -> Axes:
+        """Axes whose dim is known for certain."""
+        return tuple((axis, min(dims)) for axis, dims in sorted(self.axes.items()) if len(dims) == 1)
+
+
+@dataclass(frozen=True)
+class _Born:
+    """Where a tile was made, and whether it was assigned to a variable. Holding it keeps its id its own."""
+
+    site: Site
+    assigned: bool
+    tile: Tile
+
+
+@dataclass(eq=False)
+class Survey(Edits):
+    """Runs a case as it is, or with ``changes``, and notes what could be changed.
+
+    One survey may look at several cases: what a tile's axes run along is plain in some and not in others.
+    """
+
+    changes: frozenset[Change] = frozenset()
+    accesses: dict[Site, Access] = field(default_factory=dict)
+    reductions: dict[Site, tuple[str, ...]] = field(default_factory=dict)
+    reduced: dict[Site, tuple[str, ...]] = field(default_factory=dict)
+    divisions: set[Site] = field(default_factory=set)
+    loops: set[Site] = field(default_factory=set)
+    narrow: set[tuple[str, int]] = field(default_factory=set)
+    floats: set[tuple[str, int]] = field(default_factory=set)
+    swaps: set[Swapped] = field(default_factory=set)
+    wraps: bool = False
+    uses_tf32: bool = False
+    _born: dict[int, _Born] = field(default_factory=dict)
+    _assigned: frozenset[int] = frozenset()
+
+    def launched(self, launch: Launch) -> Launch:
+        launch = super().launched(launch)
+        self.swaps.update(swappable(launch))
+        return launch
+
+    def prepare(self, machine: Machine, launch: Launch) -> None:
+        machine.handlers = padding.marking(self, machine.handlers)
+        super().prepare(machine, launch)
+        machine.handlers = {name: self._looking(name, handler) for name, handler in machine.handlers.items()}
+        self._born.clear()
+        self._assigned = _assigning(machine.module)
+        region_handlers = dict(machine.region_handlers)
+        loop = region_handlers["scf.for"]
+
+        def entered(machine: Machine, op: Op, scope: Any) -> Any:
+            self.loops.add(site_of(machine, op))
+            return loop(machine, op, scope)
+
+        region_handlers["scf.for"] = entered
+        machine.region_handlers = region_handlers
+
+    def _looking(self, name: str, handler: Handler) -> Handler:
+        look = _LOOKS.get(name)
+
+        def looked(machine: Machine, op: Op, operands: list[Tile]) -> Any:
+            site = site_of(machine, op)
+            if look is not None:
+                look(self, machine, op, operands, site)
+            result = handler(machine, op, operands)
+            if isinstance(result, Tile):
+                self._note_types(op, site)
+                self._born[id(result)] = _Born(site, op.index in self._assigned, result)
+                self.wraps |= result.wide is not None
+            return result
+
+        return looked
+
+    def _note_types(self, op: Op, site: Site) -> None:
+        if not computes(op.name):
+            return
+        kinds = {kind.element for kind in op.result_types}
+        if kinds & _NARROW:
+            self.narrow.add((site.file, site.line))
+        if kinds & elements.FLOATS.keys():
+            self.floats.add((site.file, site.line))
+
+    # ------------------------------------------------------------------------------------------ candidates
+
+    def masks(self) -> list[Change]:
+        """What single accesses could do otherwise."""
+        found: list[Change] = []
+        for site, access in self.accesses.items():
+            found += [Other(site, value) for value in FILLERS if access.others and value not in access.others]
+            axes = access.agreed()
+            if access.beyond or (axes and access.short):
+                found += [Bounded(site, access.tensor, own) for own in dict.fromkeys((axes, ()))]
+            if axes and access.short:
+                found.append(Bounded(site, access.tensor, axes, exactly=True))
+        return found
+
+    def fills(self) -> list[Change]:
+        """Reductions that padded lanes reach, and the values that bring them there."""
+        found: list[Change] = []
+        for site, values in self.reduced.items():
+            found += [Filled(site, value) for value in values]
+        for site, values in self.reductions.items():
+            found += [Excluded(site, value) for value in values]
+        return found
+
+    def rest(self) -> list[Change]:
+        """Arithmetic, loops, strides, memory, order."""
+        found: list[Change] = [PythonDivision(site) for site in self.divisions]
+        found += sorted(self.swaps, key=repr)
+        found += [OneMoreTurn(site) for site in self.loops]
+        if self.uses_tf32:
+            found.append(ExactProducts())
+        if self.wraps:
+            found.append(WideOffsets())
+        return [*found, InSequence(), ZeroedMemory()]
+
+    def widened(self) -> list[tuple[Change, list[Change]]]:
+        """All that could be computed in a wider type, each with the same line by line."""
+        found: list[tuple[Change, list[Change]]] = []
+        for element, lines in (("f32", self.narrow), ("f64", self.floats)):
+            if lines:
+                each = [Widened(Site(file, line, 0, ""), element) for file, line in sorted(lines)]
+                found.append((AllWidened(element), list(each)))
+        return found
+
+
+def _assigning(module: Module) -> frozenset[int]:
+    """Operations whose result is the value of an assignment: the last of those that carry its name."""
+    last = {}
+    for op in module.ops():
+        if op.location.name is not None:
+            last[op.location.name, op.location.file, op.location.line] = op.index
+    return frozenset(last.values())
+
+
+def _access(survey: Survey, machine: Machine, op: Op, operands: list[Tile], site: Site) -> None:
+    pointer = operands[0]
+    region = region_of(machine, pointer)
+    if region is None:
+        return
+    access = survey.accesses.setdefault(site, Access(region.name))
+    dims = dims_along(pointer, region)
+    for axis, own in dims.items():
+        access.axes[axis] = access.axes.get(axis, own) & own or own
+    at = MASK_AT[op.name]
+    mask = operands[at].data if len(operands) > at else None
+    live = torch.ones((1,) * (len(pointer.shape) + 1), dtype=torch.bool) if mask is None else mask
+    inside = region.inside(pointer.data, elements.size(pointer.element[4:-1]))
+    axes = tuple((axis, min(own)) for axis, own in dims.items())
+    bounded = inside & within(pointer, region, axes)
+    access.beyond |= any_set(live & ~bounded)
+    access.short |= mask is not None and any_set(~mask & bounded)
+    if op.name == "tt.load" and mask is not None and not all_set(mask) and can_fill(pointer.element[4:-1]):
+        access.others.add(_current_other(operands, pointer))
+
+
+def _current_other(operands: list[Tile], pointer: Tile) -> str:
+    if len(operands) < 3:
+        return "none"
+    element = pointer.element[4:-1]
+    return next((word for word in FILLERS if same_value(operands[2], filler(word, element))), "its own")
+
+
+def _reduction(survey: Survey, machine: Machine, op: Op, operands: list[Tile], site: Site) -> None:
+    sides = operands[:2] if op.name == "tt.dot" else operands
+    for position, tile in enumerate(sides):
+        if not mixes(op, tile, position):
+            continue
+        values = neutral(machine, op)
+        survey.reductions.setdefault(site, values)
+        born = survey._born.get(id(tile))
+        if born is not None and born.assigned and born.site.op not in ("tt.load", "tt.reduce", "tt.scan"):
+            survey.reduced.setdefault(born.site, values)
+    if op.name == "tt.dot":
+        survey.uses_tf32 |= operands[0].element == "f32" and op.attributes.get("inputPrecision") == "tf32"
+
+
+def _division(survey: Survey, machine: Machine, op: Op, operands: list[Tile], site: Site) -> None:
+    if any_set(rounds_differently(operands[0].data, operands[1].data)):
+        survey.divisions.add(site)
+
+
+_Look = Callable[[Survey, Machine, Op, list[Tile], Site], None]
+_LOOKS: Mapping[str, _Look] = {
+    **dict.fromkeys(MASK_AT, _access),
+    **dict.fromkeys(REDUCTIONS, _reduction),
+    "arith.divsi": _division,
+    "arith.remsi": _division,
+}
