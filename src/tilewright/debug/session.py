@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from tilewright.debug import cases, configs
+from tilewright.debug.causes.diagnose import explained
 from tilewright.debug.check import check_case
 from tilewright.debug.configs import Plan
 from tilewright.debug.debugger import Debugger
@@ -116,6 +117,20 @@ def shrink_cases(
     operator, chip = _operator(address), find(target)
     shrinker = Shrinker(operator, lambda case: check_case(operator, case, chip, checked=checked, seconds=seconds))
     return [shrinker.shrink(finding, seconds) for finding in findings]
+
+
+def explain_findings(
+    emit: Emitter,
+    *,
+    address: Address | Operator,
+    findings: Sequence[Finding],
+    cases: Sequence[Case],
+    target: str,
+    seconds: float,
+) -> tuple[Finding, ...]:
+    """Findings, each with its smallest case, with the causes that were found within so many seconds."""
+    _prepare(emit)
+    return explained(_operator(address), findings, cases, find(target), seconds)
 
 
 def _prepare(emit: Emitter) -> Debugger:

@@ -53,7 +53,8 @@ class DebugOptions:
     """How much to look at, and how.
 
     ``cases`` are arguments of wanted cases (None: planned from the kernel); ``budget_seconds`` ends the
-    planned ones early, which the report says; ``case_seconds`` and ``memory_bytes`` bound one case.
+    planned ones early, which the report says; ``case_seconds`` and ``memory_bytes`` bound one case,
+    ``shrink_seconds`` what making each finding small takes, ``cause_seconds`` the search for causes.
     ``executor`` is ``checked`` (all programs at once, every check), ``interpreter`` (Triton's own, which
     ``pdb`` needs), ``both`` (each case in both, which must agree) or ``device`` (this machine's GPU).
     ``on_terminal`` is called when a debugger takes the terminal: what else draws on it must stop.
@@ -67,6 +68,7 @@ class DebugOptions:
     budget_seconds: float | None = 60.0
     case_seconds: float = 120.0
     shrink_seconds: float = 4.0
+    cause_seconds: float = 20.0
     memory_bytes: int = 8 * 2**30
     stdout_to_stderr: bool = False
     executor: Literal["checked", "interpreter", "both", "device"] = "checked"
@@ -140,6 +142,9 @@ def _run(
     if first:
         yield Progress("debug", len(results), f"making {', '.join(dict.fromkeys(f.kind for f in first))} small")
         smallest = dict(zip(map(finding_name, first), session.shrink(address, first, options), strict=True))
+        if options.cause_seconds > 0:
+            yield Progress("debug", len(results), "looking for the cause")
+            results = _with_causes(session, address, results, smallest, options)
     return DebugReport(operator, options.executor, tuple(results), complete, tuple(notes), smallest)
 
 
@@ -191,6 +196,25 @@ def _first_of_each(results: Sequence[CaseResult]) -> list[Finding]:
                 continue  # what shows at such sizes alone has no smaller case worth the search
             first.setdefault(fault_key(finding), finding)
     return list(first.values())
+
+
+def _with_causes(
+    session: Session,
+    address: Address | Operator,
+    results: Sequence[CaseResult],
+    smallest: Mapping[str, Case],
+    options: DebugOptions,
+) -> list[CaseResult]:
+    """Results whose findings say why, as far as edits to the kernel tell."""
+    findings = [replace(f, case=smallest[finding_name(f)]) for f in _first_of_each(results)]
+    cases = [result.case for result in results if not result.addresses_only]
+    known = {fault_key(f): f for f in session.explain(address, findings, cases, options)}
+
+    def told(finding: Finding) -> Finding:
+        why = known.get(fault_key(finding))
+        return finding if why is None else replace(finding, cause=why.cause, remedy=why.remedy, remedies=why.remedies)
+
+    return [replace(result, findings=tuple(map(told, result.findings))) for result in results]
 
 
 def _patience(options: DebugOptions) -> float:
@@ -291,6 +315,19 @@ class Session:
         except TilewrightError:
             return [finding.case for finding in findings if finding.case is not None]
         return smallest
+
+    def explain(
+        self, address: Address | Operator, findings: Sequence[Finding], cases: Sequence[Case], options: DebugOptions
+    ) -> Sequence[Finding]:
+        """Findings with their causes; only the checked executor can look for them."""
+        if not self._checked:
+            return findings
+        arguments = {"findings": tuple(findings), "cases": tuple(cases), "seconds": options.cause_seconds}
+        try:
+            found: Sequence[Finding] = self._ask(_SESSION + "explain_findings", address, options, **arguments)
+        except TilewrightError:
+            return findings
+        return found
 
     def close(self) -> None:
         if self._worker is not None:

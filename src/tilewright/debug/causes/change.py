@@ -41,7 +41,9 @@ class Change(ABC):
 class Names(Protocol):
     """What ``naming.py`` offers to changes."""
 
-    def note(self, change: Change, machine: Machine, op: Op, axis: int, rank: int, kept: Tensor, launch: Launch) -> None:
+    def note(
+        self, change: Change, machine: Machine, op: Op, axis: int, rank: int, kept: Tensor, launch: Launch
+    ) -> None:
         """The lanes that a change keeps along an axis of a tile, bool (programs or 1, lanes)."""
 
     def following_calls(self, handlers: Mapping[str, RegionHandler]) -> dict[str, RegionHandler]:

@@ -11,6 +11,7 @@ from tilewright.debug.causes.naming import Names
 from tilewright.debug.causes.search import EXPLAINED, Search, Set
 from tilewright.debug.causes.wording import Wording
 from tilewright.debug.check import Repeated
+from tilewright.debug.executor import elements
 from tilewright.errors import TilewrightError
 from tilewright.hardware.target import Target
 from tilewright.records import Case, Edit, Finding, Remedy
@@ -24,7 +25,8 @@ _CAUSES = (
     "wrong-bound",
     "wrong-neutral-element",
     "integer-division-semantics",
-    "swapped-strides",
+    "wrong-stride",
+    "empty-row",
     "loop-bound",
     "padded-lanes-in-reduction",
     "low-precision-accumulation",
@@ -71,12 +73,14 @@ def _repeated(operator: Operator, cases: Sequence[Case], target: Target) -> list
 def _in_words(sets: Sequence[Set], findings: Sequence[Finding], cases: Sequence[Repeated]) -> tuple[Remedy, ...]:
     remedies = []
     for changes in sets:
-        names, types = Names(), {}
+        names, types, launches = Names(), {}, []
         for case in cases[:_NAMED_ON]:
             edits = Edits(changes, names=names)
             case.run(edits, zeroed=edits.zeroed)
             types.update(edits.elements)
-        wording = Wording(names, findings, lambda site, types=types: types.get(site, "f32").startswith(("f", "bf")))
+            launches += [] if edits.launch is None else [edits.launch]
+        floats = {site for site, element in types.items() if elements.is_float(element)}
+        wording = Wording(names, findings, floats.__contains__, launches)
         remedies.append(Remedy(_cause(changes), wording.edits(changes), len(cases)))
     return tuple(remedies)
 

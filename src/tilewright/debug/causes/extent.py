@@ -38,7 +38,7 @@ def within_each(pointer: Tile, region: Region, axes: Axes) -> Mapping[int, tuple
     """By axis, the size of the dim and where lanes are inside it, bool (programs or 1, 1, …, lanes, …, 1)."""
     tensor = region.tensor
     offsets = (pointer.data - region.low).div(tensor.element_size(), rounding_mode="floor")
-    first = offsets[(slice(None), *[0] * len(pointer.shape))]
+    first = offsets.reshape(offsets.shape[0], -1)[:, 0]
     start = _coordinates(first, tensor)
     found = {}
     for axis, dim in axes:
@@ -74,10 +74,11 @@ def _steps(pointer: Tile, region: Region) -> dict[int, int]:
 
 def _coordinates(offsets: Tensor, tensor: Tensor) -> list[Tensor]:
     """Coordinates of element offsets; the dim of the largest stride takes what is too much."""
-    order = sorted(range(tensor.dim()), key=lambda d: (-tensor.stride(d), d))
+    strides = tensor.stride()
+    order = sorted(range(tensor.dim()), key=lambda d: (-strides[d], d))
     found = [torch.zeros_like(offsets)] * tensor.dim()
     for d in order:
-        stride = tensor.stride(d)
+        stride = strides[d]
         if stride > 0 and (tensor.shape[d] > 1 or d == order[0]):
             found[d] = offsets.div(stride, rounding_mode="floor")
             offsets = offsets - found[d] * stride

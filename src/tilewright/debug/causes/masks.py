@@ -92,12 +92,15 @@ class Bounded(AtSite):
         region = region_of(machine, pointer)
         if region is None or region.name != self.tensor:
             return inner(machine, op, operands)
+        mask = (
+            operands[at].data if len(operands) > at else torch.ones((1,) * (len(pointer.shape) + 1), dtype=torch.bool)
+        )
         edits.elements[self.site] = pointer.element[4:-1]
         inside = region.inside(pointer.data, elements.size(pointer.element[4:-1]))
         for axis, (_, kept) in within_each(pointer, region, self.axes).items():
-            edits.note_kept(self, machine, op, axis, len(pointer.shape), kept.reshape(kept.shape[0], -1))
+            if self.exactly or any_set(mask & ~kept):  # what the mask sees to already needs no word
+                edits.note_kept(self, machine, op, axis, len(pointer.shape), kept.reshape(kept.shape[0], -1))
             inside = inside & kept
-        mask = operands[at].data if len(operands) > at else torch.ones((1,) * (len(pointer.shape) + 1), dtype=torch.bool)
         bounded = inside if self.exactly else mask & inside
         if not torch.equal(*torch.broadcast_tensors(bounded, mask)):
             edits.took_effect(self)

@@ -74,7 +74,9 @@ class Names:
 
         return {**handlers, "tt.call": called}
 
-    def note(self, change: Change, machine: Machine, op: Op, axis: int, rank: int, kept: Tensor, launch: Launch) -> None:
+    def note(
+        self, change: Change, machine: Machine, op: Op, axis: int, rank: int, kept: Tensor, launch: Launch
+    ) -> None:
         """The lanes that a change keeps along an axis, bool (programs or 1, lanes), at one execution of it."""
         known = self.lanes.setdefault((change, axis), Lanes(rank, kept.shape[1]))
         if bool(kept.all()) or known.seen >= _MOST_OCCURRENCES:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets
 from tilewright.debug.causes.change import Change, Edits
+from tilewright.debug.causes.launches import LargerGrid, StrideOf, Swapped
 from tilewright.debug.causes.masks import Bounded, Other
 from tilewright.debug.causes.padding import Excluded, Filled
 from tilewright.debug.causes.survey import Survey
-from tilewright.debug.causes.whole import ExactProducts, InSequence, OneMoreTurn, Swapped, ZeroedMemory
+from tilewright.debug.causes.whole import ExactProducts, InSequence, OneMoreTurn, ZeroedMemory
 from tilewright.debug.check import Repeated
 from tilewright.errors import TilewrightError
 from tilewright.records import Finding
@@ -106,35 +107,47 @@ class Search:
         every = survey.masks() + survey.fills() + survey.rest()
         singles = sorted((change for change in every if _fits(change, base)), key=_unlikelihood)
         found = False
+        for whole, lines in survey.widened():
+            smallest = self._widened(whole, lines, base, case)
+            if smallest is not None:
+                yield smallest
+                return
         for change in singles:
             if self.is_late:
                 return
             if self.mends(base | {change}, case):
                 found = True
                 yield base | {change}
-        for whole, lines in survey.widened():
-            if self.is_late or found or not self.mends(base | {whole}, case):
-                continue
-            smallest = self._reduced(lines, base, case)
-            if smallest is not None:
-                found = True
-                yield smallest
         if not found:
-            yield from self._together(base, singles, case)
+            yield from self._together(base, singles, survey.guards(), case)
+
+    def _widened(self, whole: Change, lines: Sequence[Change], base: Set, case: Repeated) -> Set | None:
+        """The lines that a wider type mends, where it does: one run tells, however long the loops are."""
+        if self.is_late or not self.mends(base | {whole}, case):
+            return None
+        return self._reduced(lines, base, case)
 
     def _survey(self, base: Set, case: Repeated) -> Survey:
         """What could be changed: in the case itself, and what else is seen where sizes are not degenerate."""
         survey = Survey(base)
-        telling = sorted([*self.failing, *self.others], key=_plainness, reverse=True)[:_SURVEYED]
-        for one in [case, *(other for other in telling if other is not case)]:
+        plainer = [o for o in [*self.failing, *self.others] if _plainness(o) > _plainness(case)]
+        for one in [case, *sorted(plainer, key=_plainness, reverse=True)[:_SURVEYED]]:
             try:
                 one.run(survey, zeroed=survey.zeroed)
             except TilewrightError:
                 continue
         return survey
 
-    def _together(self, base: Set, singles: Sequence[Change], case: Repeated) -> Iterator[Set]:
-        """Several edits: all bounds with what padding then reaches, or step by step whatever leaves less wrong."""
+    def _together(
+        self, base: Set, singles: Sequence[Change], guards: Sequence[Change], case: Repeated
+    ) -> Iterator[Set]:
+        """Several edits: all guards, all bounds with what padding then reaches, or whatever leaves less wrong."""
+        if guards:  # a sum of zero shows once it is no NaN any more
+            guards = list(dict.fromkeys([*guards, *self._survey(base | frozenset(guards), case).guards()]))
+            smallest = self._reduced(guards, base, case)
+            if smallest is not None:
+                yield smallest
+                return
         bounds = frozenset(_first_of_each(c for c in singles if isinstance(c, Bounded) and not c.exactly))
         if bounds:
             fills = self._survey(base | bounds, case).fills()
@@ -250,8 +263,9 @@ def _unlikelihood(change: Change) -> int:
     return _BY_LIKELIHOOD.index(type(change))
 
 
-_BY_LIKELIHOOD = (Bounded, Other, PythonDivision, Swapped, OneMoreTurn, Filled, Excluded) + (
+_BY_LIKELIHOOD = (Bounded, Other, PythonDivision, Swapped, StrideOf, OneMoreTurn, Filled, Excluded) + (
     WideOffsets,
+    LargerGrid,
     ExactProducts,
     InSequence,
     ZeroedMemory,

@@ -59,6 +59,33 @@ def loop(site: Site) -> ast.For | None:
     return max(found, key=lambda node: node.lineno, default=None)
 
 
+def launching(file: str, kernel: str) -> ast.Subscript | None:
+    """The ``kernel[grid]`` of a file's only launch of a kernel."""
+    found = [n for n in _nodes(file) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)]
+    own = [n for n in found if isinstance(n.value, ast.Name) and n.value.id == kernel]
+    return own[0] if len(own) == 1 else None
+
+
+def rounded_up(expression: ast.expr) -> str | None:
+    """An expression with its ``//`` as ``triton.cdiv``; None where it has none."""
+    changed = _RoundedUp()
+    node = changed.visit(ast.parse(text(expression), mode="eval").body)
+    return text(node) if changed.any else None
+
+
+class _RoundedUp(ast.NodeTransformer):
+    def __init__(self) -> None:
+        self.any = False
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.FloorDiv):
+            return node
+        self.any = True
+        function = ast.Attribute(ast.Name("triton", ast.Load()), "cdiv", ast.Load())
+        return ast.Call(function, [node.left, node.right], [])
+
+
 def function(file: str, line: int) -> ast.FunctionDef | None:
     """The innermost function around a line."""
     found = [n for n in _nodes(file) if isinstance(n, ast.FunctionDef) and n.lineno <= line <= _end(n)]

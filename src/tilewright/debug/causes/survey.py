@@ -10,13 +10,15 @@ import torch
 
 from tilewright.debug.causes import padding
 from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets, rounds_differently
-from tilewright.debug.causes.change import Change, Edits
+from tilewright.debug.causes.change import Change, Edits, OfLaunch
 from tilewright.debug.causes.extent import Axes, dims_along, within
+from tilewright.debug.causes.guards import GuardedDivisor, GuardedMaximum, is_empty_maximum, is_zero_somewhere
+from tilewright.debug.causes.launches import LargerGrid, of_arguments, of_grid
 from tilewright.debug.causes.masks import FILLERS, MASK_AT, Bounded, Other, can_fill, filler, region_of, same_value
 from tilewright.debug.causes.padding import REDUCTIONS, Excluded, Filled, mixes, neutral
 from tilewright.debug.causes.precision import AllWidened, Widened, computes
 from tilewright.debug.causes.site import Site, site_of
-from tilewright.debug.causes.whole import ExactProducts, InSequence, OneMoreTurn, Swapped, ZeroedMemory, swappable
+from tilewright.debug.causes.whole import ExactProducts, InSequence, OneMoreTurn, ZeroedMemory
 from tilewright.debug.executor import elements
 from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.tile import Tile, all_set, any_set
@@ -24,6 +26,7 @@ from tilewright.launch.launch import Launch
 from tilewright.launch.ttir import Module, Op
 
 _NARROW = frozenset(("f16", "bf16"))
+_MAXIMA = frozenset(("tt.reduce", "arith.maxnumf", "arith.maximumf"))
 
 
 @dataclass
@@ -65,7 +68,10 @@ class Survey(Edits):
     loops: set[Site] = field(default_factory=set)
     narrow: set[tuple[str, int]] = field(default_factory=set)
     floats: set[tuple[str, int]] = field(default_factory=set)
-    swaps: set[Swapped] = field(default_factory=set)
+    arguments: dict[OfLaunch, None] = field(default_factory=dict)
+    grids: dict[LargerGrid, None] = field(default_factory=dict)
+    maxima: set[Site] = field(default_factory=set)
+    divisors: set[Site] = field(default_factory=set)
     wraps: bool = False
     uses_tf32: bool = False
     _born: dict[int, _Born] = field(default_factory=dict)
@@ -73,7 +79,8 @@ class Survey(Edits):
 
     def launched(self, launch: Launch) -> Launch:
         launch = super().launched(launch)
-        self.swaps.update(swappable(launch))
+        self.arguments.update(dict.fromkeys(of_arguments(launch)))
+        self.grids.update(dict.fromkeys(of_grid(launch)))
         return launch
 
     def prepare(self, machine: Machine, launch: Launch) -> None:
@@ -101,20 +108,22 @@ class Survey(Edits):
                 look(self, machine, op, operands, site)
             result = handler(machine, op, operands)
             if isinstance(result, Tile):
-                self._note_types(op, site)
+                self._note_types(op, site, result)
                 self._born[id(result)] = _Born(site, op.index in self._assigned, result)
                 self.wraps |= result.wide is not None
             return result
 
         return looked
 
-    def _note_types(self, op: Op, site: Site) -> None:
+    def _note_types(self, op: Op, site: Site, result: Tile) -> None:
         if not computes(op.name):
             return
         kinds = {kind.element for kind in op.result_types}
         if kinds & _NARROW:
             self.narrow.add((site.file, site.line))
         if kinds & elements.FLOATS.keys():
+            if op.name in _MAXIMA and is_empty_maximum(result):
+                self.maxima.add(site)
             self.floats.add((site.file, site.line))
 
     # ------------------------------------------------------------------------------------------ candidates
@@ -143,13 +152,17 @@ class Survey(Edits):
     def rest(self) -> list[Change]:
         """Arithmetic, loops, strides, memory, order."""
         found: list[Change] = [PythonDivision(site) for site in self.divisions]
-        found += sorted(self.swaps, key=repr)
+        found += self.arguments
         found += [OneMoreTurn(site) for site in self.loops]
         if self.uses_tf32:
             found.append(ExactProducts())
         if self.wraps:
             found.append(WideOffsets())
-        return [*found, InSequence(), ZeroedMemory()]
+        return [*found, *self.grids, InSequence(), ZeroedMemory()]
+
+    def guards(self) -> list[Change]:
+        """What keeps rows of which nothing is left from turning into NaN."""
+        return [*map(GuardedMaximum, self.maxima), *map(GuardedDivisor, self.divisors)]
 
     def widened(self) -> list[tuple[Change, list[Change]]]:
         """All that could be computed in a wider type, each with the same line by line."""
@@ -217,10 +230,16 @@ def _division(survey: Survey, machine: Machine, op: Op, operands: list[Tile], si
         survey.divisions.add(site)
 
 
+def _quotient(survey: Survey, machine: Machine, op: Op, operands: list[Tile], site: Site) -> None:
+    if is_zero_somewhere(operands[1]):
+        survey.divisors.add(site)
+
+
 _Look = Callable[[Survey, Machine, Op, list[Tile], Site], None]
 _LOOKS: Mapping[str, _Look] = {
     **dict.fromkeys(MASK_AT, _access),
     **dict.fromkeys(REDUCTIONS, _reduction),
+    **dict.fromkeys(("arith.divf", "tt.precise_divf", "tt.approx_divf"), _quotient),
     "arith.divsi": _division,
     "arith.remsi": _division,
 }

@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from tilewright.debug.causes import atomics, source
 from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets
 from tilewright.debug.causes.change import Change
+from tilewright.debug.causes.guards import GuardedDivisor, GuardedMaximum
+from tilewright.debug.causes.launches import LargerGrid, StrideOf, Swapped
 from tilewright.debug.causes.masks import Bounded, Other
 from tilewright.debug.causes.naming import Condition, Names
 from tilewright.debug.causes.padding import Excluded, Filled
 from tilewright.debug.causes.precision import AllWidened, Widened
 from tilewright.debug.causes.site import Site
-from tilewright.debug.causes.whole import ExactProducts, InSequence, OneMoreTurn, Swapped, ZeroedMemory
+from tilewright.debug.causes.whole import ExactProducts, InSequence, OneMoreTurn, ZeroedMemory
+from tilewright.launch.launch import Launch, python_function
 from tilewright.records import Edit, Finding
 
 _FLOATS = {"0": "0.0", "1": "1.0", "-inf": 'float("-inf")', "inf": 'float("inf")'}
@@ -28,10 +31,17 @@ class Wording:
         names: conditions that were collected while the changes ran.
         findings: what they mend, for lines that a change itself does not have.
         is_float: whether the values that an access or a reduction at a site deals with are floats.
+        launches: of a case.
     """
 
-    def __init__(self, names: Names, findings: Sequence[Finding], is_float: Callable[[Site], bool]) -> None:
-        self._names, self._findings, self._is_float = names, findings, is_float
+    def __init__(
+        self,
+        names: Names,
+        findings: Sequence[Finding],
+        is_float: Callable[[Site], bool],
+        launches: Sequence[Launch],
+    ) -> None:
+        self._names, self._findings, self._is_float, self._launches = names, findings, is_float, launches
 
     def edits(self, changes: Iterable[Change]) -> tuple[Edit, ...]:
         """One edit for each change, in the order of lines."""
@@ -57,6 +67,14 @@ class Wording:
                 return _turn(change.site)
             case Swapped():
                 return self._swapped(change)
+            case StrideOf():
+                return self._on_finding(f"{change.argument}: pass the stride of {change.tensor}, .stride({change.dim})")
+            case LargerGrid():
+                return self._grid(change)
+            case GuardedMaximum():
+                return _guarded(change.site, '{0} = tl.where({0} == float("-inf"), 0.0, {0})')
+            case GuardedDivisor():
+                return _at(change.site, _divisor(change.site))
             case InSequence():
                 return self._atomic()
             case ZeroedMemory():
@@ -95,7 +113,11 @@ class Wording:
         for (one, axis), lanes in self._names.lanes.items():
             if one == change and lanes.seen:
                 best = _best(lanes.conditions or set(), site)
-                index = "" if lanes.rank == 1 else "[" + ", ".join(":" if i == axis else "None" for i in range(lanes.rank)) + "]"
+                index = (
+                    ""
+                    if lanes.rank == 1
+                    else "[" + ", ".join(":" if i == axis else "None" for i in range(lanes.rank)) + "]"
+                )
                 found.append(best.text(index) if best else f"<lanes of axis {axis} inside the tensor>")
         return found or ["<lanes inside the tensor>"]
 
@@ -111,12 +133,16 @@ class Wording:
         if written is None or not written.args:
             return f"tl.where({condition}, …, {value}) before the reduction"
         inner = f"tl.where({condition}, {source.text(written.args[0])}, {value})"
-        rest = [source.text(a) for a in written.args[1:]] + [f"{k.arg}={source.text(k.value)}" for k in written.keywords]
+        rest = [source.text(a) for a in written.args[1:]] + [
+            f"{k.arg}={source.text(k.value)}" for k in written.keywords
+        ]
         return f"{source.text(written.func)}({', '.join([inner, *rest])})"
 
     def _filled(self, change: Filled) -> Edit:
         name = _assigned(change.site) or "…"
-        words = f"{name} = tl.where({self._joined(change, change.site)}, {name}, {self._value(change.site, change.value)})"
+        words = (
+            f"{name} = tl.where({self._joined(change, change.site)}, {name}, {self._value(change.site, change.value)})"
+        )
         return Edit(change.site.file, change.site.line, f"then {words}")
 
     # ---------------------------------------------------------------------------------------- whole lines
@@ -150,6 +176,20 @@ class Wording:
                 return Edit(finding.file, at.lineno, f"{source.text(_exchanged(at, change))}: {words}")  # type: ignore[attr-defined]
         return self._on_finding(words)
 
+    def _grid(self, change: LargerGrid) -> Edit:
+        for launch in self._launches:
+            if launch.name != change.kernel:
+                continue
+            file = python_function(launch.kernel).__code__.co_filename
+            found = source.launching(file, change.kernel)
+            axis = "xyz"[change.axis]
+            words = f"the grid is too small along {axis}"
+            if found is not None:
+                rewritten = source.rounded_up(found.slice)
+                words += f": {rewritten}" if rewritten else f": {source.text(found.slice)} leaves elements out"
+                return Edit(file, found.lineno, words)
+        return self._on_finding("the grid is too small")
+
     def _atomic(self) -> Edit:
         for finding in self._findings:
             if finding.kind.endswith("-race") and finding.file and finding.line:
@@ -157,7 +197,8 @@ class Wording:
                 if words is not None:
                     return Edit(finding.file, words[0], words[1])
         return self._on_finding(
-            "programs of a launch run in any order: let one program own each element, or add with tl.atomic_add", races=True
+            "programs of a launch run in any order: let one program own each element, or add with tl.atomic_add",
+            races=True,
         )
 
     def _on_finding(self, words: str, *, races: bool = False) -> Edit:
@@ -219,6 +260,18 @@ def _division(site: Site) -> str:
 def _operand(node: ast.expr) -> str:
     simple = isinstance(node, (ast.Name, ast.Constant, ast.Call, ast.Subscript, ast.Attribute))
     return source.text(node) if simple else f"({source.text(node)})"
+
+
+def _guarded(site: Site, form: str) -> Edit:
+    return Edit(site.file, site.line, "then " + form.format(_assigned(site) or "…"))
+
+
+def _divisor(site: Site) -> str:
+    written = source.binary(site, (ast.Div,))
+    if written is None:
+        return "a divisor of 0.0 to be 1.0"
+    left, right = _operand(written.left), source.text(written.right)
+    return f"{left} / tl.where({right} == 0.0, 1.0, {right})"
 
 
 def _turn(site: Site) -> Edit:

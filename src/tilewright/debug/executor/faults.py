@@ -54,7 +54,9 @@ class Origins:
 
     def number(self, origin: Origin) -> int:
         left = self.MOST - len(self._numbers)
-        return self._numbers.setdefault(origin, max(left, self.PADDED + 1))  # the last number stands for all further ones
+        return self._numbers.setdefault(
+            origin, max(left, self.PADDED + 1)
+        )  # the last number stands for all further ones
 
     def __getitem__(self, number: int) -> Origin:
         return next(origin for origin, own in self._numbers.items() if own == number)

@@ -1,0 +1,135 @@
+"""Causes: for each kind of fault the edit that mends it, in the kernel's own variables, on the line to change."""
+
+import importlib.util
+import inspect
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import tilewright as tw
+
+CASES = Path(__file__).parent / "cases"
+
+
+@triton.jit
+def online_softmax(
+    x_ptr, y_ptr, out_ptr, M, N, K, stride_m, stride_k,
+    BM: tl.constexpr, BK: tl.constexpr, FAULT: tl.constexpr,
+):  # fmt: skip
+    """Row sums of softmax(x) * y over K, in blocks; FAULT chooses what is wrong with it."""
+    offs_m = tl.program_id(0) * BM + tl.arange(0, BM)
+    offs_k = tl.arange(0, BK)
+    x_ptrs = x_ptr + offs_m[:, None] * stride_m + offs_k[None, :] * stride_k
+    top = tl.full((BM,), float("-inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    acc = tl.zeros((BM,), tl.float32)
+    for k in range(0, tl.cdiv(K, BK)):
+        left = K - k * BK
+        if FAULT == "neutral":
+            x = tl.load(x_ptrs, mask=(offs_m[:, None] < M) & (offs_k[None, :] < left), other=0.0)  # neutral
+        elif FAULT == "mask":
+            x = tl.load(x_ptrs, mask=offs_m[:, None] < M, other=float("-inf"))  # mask
+        elif FAULT == "bound":
+            x = tl.load(x_ptrs, mask=(offs_m[:, None] < M) & (offs_k[None, :] < left - 1), other=float("-inf"))  # bound
+        else:
+            x = tl.load(x_ptrs, mask=(offs_m[:, None] < M) & (offs_k[None, :] < left), other=float("-inf"))
+        y = tl.load(y_ptr + k * BK + offs_k, mask=offs_k < left, other=0.0)
+        new = tl.maximum(top, tl.max(x, axis=1))
+        p = tl.exp(x - new[:, None])
+        alpha = tl.exp(top - new)
+        total = total * alpha + tl.sum(p, axis=1)
+        acc = acc * alpha + tl.sum(p * y[None, :], axis=1)
+        top = new
+        x_ptrs += BK * stride_k
+    tl.store(out_ptr + offs_m, acc / total, mask=offs_m < M)
+
+
+def declared(fault):
+    def run(x, y):
+        out = torch.empty(x.shape[0])
+        grid = (triton.cdiv(x.shape[0], 16),)
+        strides = (x.stride(1), x.stride(0)) if fault == "stride" else x.stride()
+        online_softmax[grid](x, y, out, x.shape[0], y.shape[0], x.shape[1], *strides, BM=16, BK=16, FAULT=fault)
+        return out
+
+    def inputs(M=17, K=33, seed=0):
+        source = torch.Generator().manual_seed(seed)
+        return torch.randn(M, K, generator=source), torch.randn(K, generator=source)
+
+    return tw.Operator(name="online", run=run, inputs=inputs, reference=lambda x, y: torch.softmax(x, 1) @ y)
+
+
+def line_of(tag):
+    lines, start = inspect.getsourcelines(online_softmax.fn)
+    return next(start + i for i, line in enumerate(lines) if line.rstrip().endswith(f"# {tag}"))
+
+
+SIZES = [dict(M=16, K=32), dict(M=17, K=33), dict(M=5, K=7), dict(M=33, K=16)]
+
+
+@pytest.mark.parametrize(
+    "fault, cause, edit",
+    [
+        ("neutral", "wrong-neutral-element", 'other=float("-inf")'),
+        ("mask", "missing-mask", "mask=(offs_m[:, None] < M) & (offs_k[None, :] < left)"),
+        ("bound", "wrong-bound", "mask=(offs_m[:, None] < M) & (offs_k[None, :] < left)"),
+    ],
+)
+def test_the_edit_is_named_on_its_line_in_the_kernels_variables(fault, cause, edit):
+    found = tw.debug(declared(fault), SIZES, shrink_seconds=2)
+    explained = [f for f in found.errors if f.cause == cause]
+    assert explained, found.errors
+    assert (line_of(fault), edit) in [(e.line, e.text) for f in explained for r in f.remedies for e in r.edits]
+    assert all(r.cases >= len(SIZES) for f in explained for r in f.remedies)
+
+
+def test_strides_that_changed_places():
+    found = tw.debug(declared("stride"), SIZES, shrink_seconds=2)
+    assert {f.cause for f in found.errors} == {"wrong-stride"}
+    assert all("stride_k and stride_m have changed places" in f.remedy for f in found.errors)
+
+
+def test_a_right_kernel_has_nothing_to_explain():
+    assert tw.debug(declared("none"), SIZES).errors == ()
+
+
+PUBLIC = [
+    ("01", "missing-mask", "mask=(rm[:, None] < M) & (rn[None, :] < N)"),
+    ("03", "padded-lanes-in-reduction", "tl.sum(tl.where(m, d * d, 0.0), axis=0)"),
+    ("05", "wrong-stride", "go_stride: pass the stride of go_ptr, .stride(0)"),
+    ("10", "race", "tl.atomic_add(dx_ptr + q, add, mask=m)"),
+    ("12", "grid-too-small", "leaves elements out"),
+    ("15", "empty-row", 'm_new = tl.where(m_new == float("-inf"), 0.0, m_new)'),
+    ("20", "integer-division-semantics", "((i - shift) % n + n) % n"),
+    ("23", "wrong-neutral-element", "other=0.0"),
+    ("24", "missing-mask", "mask=am & (k[None, :] < K)"),
+]
+
+
+def public(number):
+    path = next(CASES.glob(f"{number}_*.py"))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module, tw.Operator(name=path.stem, run=module.run, reference=module.reference, inputs=module.inputs)
+
+
+@pytest.mark.parametrize("number, cause, edit", PUBLIC, ids=[n for n, _, _ in PUBLIC])
+def test_causes_of_public_faults(number, cause, edit):
+    module, operator = public(number)
+    found = tw.debug(operator, [*module.ADVERSARIAL, *module.NAIVE], shrink_seconds=1)
+    assert {f.cause for f in found.errors} == {cause}
+    assert all(edit in f.remedy for f in found.errors)
+
+
+def test_an_accumulator_is_widened_where_it_is_declared():
+    module, operator = public("17")
+    found = tw.debug(operator, [dict(n=3000, value=1.5)], shrink_seconds=0)
+    (error,) = found.errors
+    assert error.cause == "low-precision-accumulation"
+    (edit,) = error.remedies[0].edits
+    line = Path(module.__file__).read_text().splitlines()[edit.line - 1]
+    assert line.strip().startswith("acc = tl.zeros(") and edit.text.endswith("tl.float32)")
