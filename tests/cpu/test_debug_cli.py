@@ -113,3 +113,14 @@ def test_pdb_says_what_it_stopped_for(tmp_path, target, size, words):
     shown, code = in_terminal([target, "--case", f"N={size}", "--no-store", "--pdb"], ["q"], tmp_path)
     assert re.search(words, shown)
     assert code == 1, "what was found is found, however the debugger is left"
+
+
+def test_a_debug_run_imports_no_compiler_of_torchs():
+    """Dynamo and SymPy take longer to import than a library operator's cases to run."""
+    code = (
+        "import sys, tilewright as tw; from tilewright.spec.load import load; "
+        "report = tw.debug(load('masked_softmax')[0]); "
+        "print(len(report.errors), [name for name in ('torch._dynamo', 'sympy') if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "0 []"

@@ -54,3 +54,11 @@ def test_allocations_without_values_are_poisoned_and_remembered(allocate):
         assert mode.allocated(tensor)
         assert not mode.allocated(torch.zeros(3))
     assert not mode.allocated(x)
+
+
+def test_code_that_torch_compiles_allocates_poison_too():
+    compiled = torch.compile(lambda x: torch.empty_like(x), backend="eager")
+    with Poisoned() as poisoned:
+        fresh = compiled(torch.zeros(8))
+    assert poisoned.allocated(fresh)
+    assert untouched(fresh).all()

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from tilewright.spec.mode import Mode
 from tilewright.spec.virtual import virtual
 
 ALLOCATIONS = frozenset(("empty", "empty_strided", "empty_like", "empty_permuted", "new_empty", "new_empty_strided"))
@@ -39,7 +39,7 @@ _NAN_BITS = {
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-class Poisoned(TorchDispatchMode):
+class Poisoned(Mode):
     """While active, uninitialised allocations are poisoned and their storages remembered."""
 
     def __init__(self) -> None:
@@ -49,15 +49,13 @@ class Poisoned(TorchDispatchMode):
         self._written: dict[int, Tensor] = {}  # bool by element: what the host wrote of a storage
         self._blank: set[int] = set()  # too large to be filled, and untouched by the host
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def dispatch(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         name = func._schema.name.removeprefix("aten::")
-        result = _allocated(func, args, kwargs or {}) if name in ALLOCATIONS else func(*args, **(kwargs or {}))
+        result = _allocated(func, args, kwargs) if name in ALLOCATIONS else func(*args, **kwargs)
         if name in ALLOCATIONS and isinstance(result, Tensor):
             self._remember(result)
         elif func._schema.is_mutable:
-            self._note_writes(name in _IN_PART, func, args, kwargs or {})
+            self._note_writes(name in _IN_PART, func, args, kwargs)
         return result
 
     def _remember(self, tensor: Tensor) -> None:

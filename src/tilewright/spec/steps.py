@@ -7,14 +7,15 @@ nothing, and no right kernel meets the zero that PyTorch's own order of steps ha
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
+
+from tilewright.spec.mode import Mode
 
 _CANCELLED = 16.0
 """So many times its scale an element moves where what goes into it cancels."""
@@ -22,7 +23,7 @@ _USUAL = 2.0**-4
 """Of the root mean square of an output's moves: an element that moves less does so by chance."""
 
 
-class _Disturbed(TorchDispatchMode):
+class _Disturbed(Mode):
     """Every operation that makes new tensors takes each of its operands a little off."""
 
     def __init__(self, amount: float, seed: int) -> None:
@@ -30,11 +31,11 @@ class _Disturbed(TorchDispatchMode):
         self._amount = amount
         self._source = torch.Generator().manual_seed(seed)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def dispatch(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         schema = func._schema
         if all(argument.alias_info is None for argument in schema.arguments):
             args = tree_map(self._moved, args)
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)
 
     def _moved(self, value: Any) -> Any:
         if not isinstance(value, Tensor) or not value.is_floating_point() or value.element_size() < 4:

@@ -99,6 +99,22 @@ class Tile:
         return int(self.data.reshape(-1)[0])
 
 
+def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that tensors of some shapes have together; torch's own function imports SymPy, for a second.
+
+    Raises:
+        ValueError: they do not go together.
+    """
+    together = [1] * max(map(len, shapes), default=0)
+    for shape in shapes:
+        for axis, size in enumerate(shape, len(together) - len(shape)):
+            if size != 1:
+                if together[axis] not in (1, size):
+                    raise ValueError(f"shapes {', '.join(map(str, map(tuple, shapes)))} do not broadcast")
+                together[axis] = size
+    return tuple(together)
+
+
 def any_set(flags: Tensor) -> bool:
     """Whether any lane is set; NumPy looks at bytes many times faster than torch."""
     return bool(flags.numpy().any())
@@ -150,7 +166,7 @@ def merge(parts: Sequence[tuple[Tensor | None, Tile]], programs: int) -> Tile:
         return first
 
     def gathered(planes: list[Tensor], fill: int = 0) -> Tensor:
-        tail = torch.broadcast_shapes(*(plane.shape[1:] for plane in planes))
+        tail = broadcast_shape(*(plane.shape[1:] for plane in planes))
         whole = torch.full((programs, *tail), fill, dtype=planes[0].dtype)
         for (rows, _), plane in zip(parts, planes, strict=True):
             assert rows is not None

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tilewright.debug.executor.memory import Region
+from tilewright.debug.executor.tile import broadcast_shape
 
 if TYPE_CHECKING:
     from tilewright.debug.executor.machine import Machine
@@ -54,7 +55,7 @@ class Trace:
     ) -> None:
         """Notes one access of the machine's programs; ``addresses`` (programs or 1, …) in bytes."""
         programs = machine.scope.programs
-        shape = addresses.shape[1:] if inside is None else torch.broadcast_shapes(addresses.shape[1:], inside.shape[1:])
+        shape = addresses.shape[1:] if inside is None else broadcast_shape(addresses.shape[1:], inside.shape[1:])
         whole = (len(programs), *shape)
         elements = (addresses - region.low).div(region.tensor.element_size(), rounding_mode="floor")
         live = torch.ones(1, dtype=torch.bool) if inside is None else inside

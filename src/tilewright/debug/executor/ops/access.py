@@ -10,7 +10,7 @@ from torch import Tensor
 from tilewright.debug.executor.machine import Machine
 from tilewright.debug.executor.memory import Region
 from tilewright.debug.executor.storage import Storage
-from tilewright.debug.executor.tile import Tile, all_set, any_set, known_bounds
+from tilewright.debug.executor.tile import Tile, all_set, any_set, broadcast_shape, known_bounds
 from tilewright.launch.ttir import Op
 from tilewright.records import Severity
 
@@ -54,7 +54,7 @@ class Access:
 
     def _by_address(self) -> list[tuple[Region | None, Tensor | None]]:
         """Addresses that came from memory: looked up one region after another."""
-        left = self._lanes().expand(torch.broadcast_shapes(self._lanes().shape, self.pointer.data.shape))
+        left = self._lanes().expand(broadcast_shape(self._lanes().shape, self.pointer.data.shape))
         addresses = self.pointer.data.expand(left.shape)
         found: list[tuple[Region | None, Tensor | None]] = []
         while any_set(left):
@@ -124,7 +124,7 @@ class Access:
     def _first(self, lanes: Tensor) -> int:
         """Address of the first set lane of the first program."""
         size = self.machine.scope.size
-        shape = torch.broadcast_shapes(lanes.shape, self.pointer.data.shape)
+        shape = broadcast_shape(lanes.shape, self.pointer.data.shape)
         lanes = lanes.expand(shape)
         row = 0 if shape[0] != size else self.machine.faulty(lanes)[2]
         return int(self.pointer.data.expand(shape)[row][lanes[row]][0])
@@ -137,7 +137,7 @@ class Access:
         if live is not None:
             wrong = wrong & live
         if any_set(wrong):
-            shape = torch.broadcast_shapes(wrong.shape, pointer.wide.shape, pointer.data.shape)
+            shape = broadcast_shape(wrong.shape, pointer.wide.shape, pointer.data.shape)
             lanes = wrong.expand(shape)
             row = self.machine.faulty(lanes)[2] if shape[0] == self.machine.scope.size else 0
             true = int(pointer.wide.expand(shape)[row][lanes[row]][0])
@@ -201,7 +201,7 @@ def shadow_units(
     programs = machine.scope.programs.to(torch.int32)
     shape = (machine.scope.size, *index.shape[1:])
     if inside is not None:
-        shape = torch.broadcast_shapes(shape, inside.shape)
+        shape = broadcast_shape(shape, inside.shape)
     wide = index.expand(shape)
     owner = programs.reshape(-1, *(1,) * (index.dim() - 1)).expand(shape)
     if inside is None:

@@ -9,7 +9,7 @@ from tilewright.debug.executor import elements
 from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.ops.floating import to_float32
 from tilewright.debug.executor.ops.lanewise import result
-from tilewright.debug.executor.tile import Tile
+from tilewright.debug.executor.tile import Tile, broadcast_shape
 from tilewright.launch.ttir import Op
 
 _TF32_DROPPED = 13  # of fp32's 23 bits of fraction
@@ -45,7 +45,7 @@ def _dot(machine: Machine, op: Op, operands: list[Tile]) -> Tile:
 
 def _product(x: Tensor, y: Tensor, accumulator: Tensor | None) -> Tensor:
     """Products over the last two axes; leading ones (programs, batch) are broadcast."""
-    lead = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2], () if accumulator is None else accumulator.shape[:-2])
+    lead = broadcast_shape(x.shape[:-2], y.shape[:-2], () if accumulator is None else accumulator.shape[:-2])
     x, y = (t.expand(*lead, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (x, y))
     if accumulator is None:
         return torch.bmm(x, y).reshape(*lead, x.shape[-2], y.shape[-1])

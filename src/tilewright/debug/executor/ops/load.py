@@ -12,7 +12,7 @@ from tilewright.debug.executor.memory import Region
 from tilewright.debug.executor.ops.access import Access, element_index, live_lanes, report_race, shadow_units
 from tilewright.debug.executor.ops.lanewise import undefined_where
 from tilewright.debug.executor.storage import Storage
-from tilewright.debug.executor.tile import Tile, any_set, joined_poison
+from tilewright.debug.executor.tile import Tile, any_set, broadcast_shape, joined_poison
 from tilewright.launch.ttir import Op
 
 
@@ -45,7 +45,7 @@ def read(machine: Machine, op: Op, pointer: Tile, live: Tensor | None) -> Tile:
     size = elements.size(element)
     access = Access(machine, op, pointer, size, "read", live)
     machine.stamp += 1
-    shape = pointer.data.shape if live is None else torch.broadcast_shapes(pointer.data.shape, live.shape)
+    shape = pointer.data.shape if live is None else broadcast_shape(pointer.data.shape, live.shape)
     raw: Tensor | None = None
     poison: Tensor | None = None
     parts = access.per_region()
@@ -67,7 +67,7 @@ def read(machine: Machine, op: Op, pointer: Tile, live: Tensor | None) -> Tile:
     return tile
 
 
-def _gathered(access: Access, region: Region, inside: Tensor | None, shape: torch.Size) -> tuple[Tensor, Tensor | None]:
+def _gathered(access: Access, region: Region, inside: Tensor | None, shape: tuple[int, ...]) -> tuple[Tensor, Tensor | None]:
     """Raw values, zero where not inside, and the poison of those nobody wrote."""
     machine, storage, size = access.machine, region.storage, access.size
     typed = storage.typed(size)

@@ -6,11 +6,13 @@ programs: a scalar of the function is then a column of all pairs to be combined.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from tilewright.debug.executor.machine import Machine, Scope
-from tilewright.debug.executor.tile import Tile
+from tilewright.debug.executor.tile import Tile, broadcast_shape
 from tilewright.launch.ttir import Op, Region, callee, integer
 
 _COMMUTING = frozenset(
@@ -66,7 +68,7 @@ def _slice(tile: Tile, axis: int, start: int, end: int, step: int = 1) -> Tile:
 
 def _joined(first: Tile, second: Tile, axis: int) -> Tile:
     def together(a: Tensor, b: Tensor, sizes: tuple[int, int]) -> Tensor:
-        shape = list(torch.broadcast_shapes(_without(a, axis), _without(b, axis)))
+        shape = list(broadcast_shape(_without(a, axis), _without(b, axis)))
         parts = [p.expand(*shape[:axis], n, *shape[axis + 1 :]) for p, n in zip((a, b), sizes, strict=True)]
         return torch.cat(parts, dim=axis)
 
@@ -87,7 +89,7 @@ def _alike(tiles: list[Tile]) -> list[Tile]:
     """Several operands with data of one shape, so that their lanes correspond."""
     if len(tiles) == 1:
         return tiles
-    shape = torch.broadcast_shapes(*(tile.data.shape for tile in tiles))
+    shape = broadcast_shape(*(tile.data.shape for tile in tiles))
     for tile in tiles:
         tile.data = tile.data.expand(shape)
     return tiles
@@ -99,10 +101,10 @@ def _combined(machine: Machine, op: Op, simple: Op | None, first: list[Tile], se
         pair = [first[0], second[0]]
         combined = machine.handlers[simple.name](machine, simple, pair)
         return [Tile(combined.data, first[0].shape, first[0].element, combined.bounds, combined.poison)]
-    shape = torch.broadcast_shapes(*(tile.data.shape for tile in (*first, *second)))
+    shape = broadcast_shape(*(tile.data.shape for tile in (*first, *second)))
     lanes = [_as_programs(tile, shape) for tile in (*first, *second)]
     outer = machine.scope
-    scope = Scope(outer.programs[: shape[0]].repeat_interleave(torch.Size(shape[1:]).numel()))
+    scope = Scope(outer.programs[: shape[0]].repeat_interleave(math.prod(shape[1:])))
     block = op.regions[0].blocks[0]
     scope.bind(block.arguments, lanes)
     results = machine.drain(machine.blocks(op.regions[0], scope))
@@ -114,7 +116,7 @@ def _combined(machine: Machine, op: Op, simple: Op | None, first: list[Tile], se
     return [tile.planes(shaped, first[0].shape) for tile in results]
 
 
-def _as_programs(tile: Tile, shape: torch.Size) -> Tile:
+def _as_programs(tile: Tile, shape: tuple[int, ...]) -> Tile:
     return tile.planes(lambda plane: plane.expand(shape).reshape(-1), ())
 
 
