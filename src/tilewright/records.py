@@ -246,7 +246,8 @@ def fault_key(finding: Finding) -> tuple[Any, ...]:
 
 def finding_name(finding: Finding) -> str:
     """The key of a finding in ``DebugReport.smallest``."""
-    return f"{finding.kind} {finding.tensor or finding.argument or ''} {finding.line or ''}"
+    severity = "" if finding.severity == "error" else f" {finding.severity}"
+    return f"{finding.kind} {finding.tensor or finding.argument or ''} {finding.line or ''}{severity}"
 
 
 @dataclass(frozen=True)

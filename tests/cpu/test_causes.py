@@ -71,7 +71,7 @@ SIZES = [dict(M=16, K=32), dict(M=17, K=33), dict(M=5, K=7), dict(M=33, K=16)]
 
 
 @pytest.mark.parametrize(
-    "fault, cause, edit",
+    ("fault", "cause", "edit"),
     [
         ("neutral", "wrong-neutral-element", 'other=float("-inf")'),
         ("mask", "missing-mask", "mask=(offs_m[:, None] < M) & (offs_k[None, :] < left)"),
@@ -117,7 +117,7 @@ def public(number):
     return module, tw.Operator(name=path.stem, run=module.run, reference=module.reference, inputs=module.inputs)
 
 
-@pytest.mark.parametrize("number, cause, edit", PUBLIC, ids=[n for n, _, _ in PUBLIC])
+@pytest.mark.parametrize(("number", "cause", "edit"), PUBLIC, ids=[n for n, _, _ in PUBLIC])
 def test_causes_of_public_faults(number, cause, edit):
     module, operator = public(number)
     found = tw.debug(operator, [*module.ADVERSARIAL, *module.NAIVE], shrink_seconds=1)
@@ -132,4 +132,5 @@ def test_an_accumulator_is_widened_where_it_is_declared():
     assert error.cause == "low-precision-accumulation"
     (edit,) = error.remedies[0].edits
     line = Path(module.__file__).read_text().splitlines()[edit.line - 1]
-    assert line.strip().startswith("acc = tl.zeros(") and edit.text.endswith("tl.float32)")
+    assert line.strip().startswith("acc = tl.zeros(")
+    assert edit.text.endswith("tl.float32)")

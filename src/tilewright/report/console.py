@@ -23,6 +23,7 @@ from tilewright.records import (
     Finding,
     Note,
     Progress,
+    Remedy,
     StageFinished,
     StageStarted,
     Trial,
@@ -140,6 +141,7 @@ class Console:
         seen: str = "",
         smallest: Case | None = None,
         target: str | Sequence[str] | None = None,
+        as_above: bool = False,
     ) -> None:
         """One finding: what and where, then the program, the cause and remedy, and how to see it again.
 
@@ -147,6 +149,7 @@ class Console:
             seen: in how many cases, in words.
             smallest: the case to show; None is the finding's own.
             target: what the user called the operator; None where there is nothing to type again.
+            as_above: what mends it has been shown with another finding.
         """
         self.close()
         word = words.severity(finding)
@@ -165,7 +168,11 @@ class Console:
             self._below(Text(seen))
         if cause := words.cause(finding):
             self._below(Text(f"cause  {cause}"))
-        if finding.remedy:
+        for line in [] if as_above else words.remedies(finding):
+            self._below(Text(f"       {line}", "green" if line.startswith("  ") else ""))
+        if as_above:
+            self._below(Text("       mended by what mends the first one above"))
+        if finding.remedy and not finding.remedies:
             self._below(Text.assemble(("remedy  ", "green"), words.clean(finding.remedy)))
         case = smallest or finding.case
         if case is not None:
@@ -202,10 +209,14 @@ class Console:
             wrap=True,
             hang=True,
         )
+        shown: set[tuple[Remedy, ...]] = set()
         for finding in words.ordered(report):
             seen = f"in {words.part(words.cases_showing(report, finding), len(report.results), 'case')}"
             case = words.smallest_case(report, finding, smallest)
-            self.finding(finding, seen=seen if len(report.results) > 1 else "", smallest=case, target=target)
+            seen = seen if len(report.results) > 1 else ""
+            above = bool(finding.remedies) and finding.remedies in shown
+            shown.add(finding.remedies)
+            self.finding(finding, seen=seen, smallest=case, target=target, as_above=above)
         self._tile_map(report)
         for note in report.notes:
             if note not in self._noted:

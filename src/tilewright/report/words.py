@@ -9,7 +9,17 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tilewright.records import Case, Choice, DebugReport, Disagreement, Environment, Finding, fault_key, finding_name
+from tilewright.records import (
+    Case,
+    Choice,
+    DebugReport,
+    Disagreement,
+    Edit,
+    Environment,
+    Finding,
+    fault_key,
+    finding_name,
+)
 from tilewright.wording import count as count
 from tilewright.wording import part as part
 
@@ -19,6 +29,24 @@ _ESCAPES = re.compile(
 )
 _SUBJECTLESS = ("reads ", "writes ", "stores ", "loads ", "adds ", "waits ")
 
+CAUSES = {
+    "missing-mask": "lanes take part that lie beyond the tensor",
+    "wrong-bound": "the mask leaves out lanes that are inside the tensor",
+    "wrong-neutral-element": "lanes that are masked off hold a value that counts",
+    "padded-lanes-in-reduction": "lanes beyond the tensor are reduced together with the others",
+    "low-precision-accumulation": "values are kept in a type too narrow for them",
+    "reduced-precision-dot": "tf32 keeps ten bits of each operand's fraction",
+    "integer-division-semantics": "// and % round towards zero in Triton, towards minus infinity in Python",
+    "offset-overflow": "offsets of 32 bits wrap",
+    "wrong-stride": "a stride is not the one of the dim it steps along",
+    "empty-row": "nothing is left of a row, whose maximum is -inf and whose sum is 0",
+    "race": "programs of one launch run in any order",
+    "uninitialized-memory": "memory is read that nobody has written",
+    "loop-bound": "a loop ends one block early",
+    "grid-too-small": "no program is launched for some elements",
+}
+"""What the causes of findings mean."""
+NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five"}
 SEVERITY_WORDS = {"error": "FAIL", "warning": "WARN", "note": "NOTE"}
 
 
@@ -76,8 +104,31 @@ def message(finding: Finding) -> str:
 
 
 def cause(finding: Finding) -> str | None:
-    """The cause, where one is known."""
-    return clean(finding.cause) if finding.cause and finding.cause != "unknown" else None
+    """The cause, where one is known, and what it means."""
+    if not finding.cause or finding.cause == "unknown":
+        return None
+    meaning = CAUSES.get(finding.cause)
+    return clean(finding.cause) + (f": {meaning}" if meaning else "")
+
+
+def remedies(finding: Finding) -> list[str]:
+    """The sets of edits that mend a kernel: a line that says what they do, then one for each edit."""
+    lines = []
+    for position, remedy in enumerate(finding.remedies):
+        number = len(remedy.edits)
+        what = "this edit meets" if number == 1 else f"{NUMBERS.get(number, number)} edits together meet"
+        where = "the case" if remedy.cases == 1 else f"all {remedy.cases} cases"
+        head = f"{what} the reference in {where}:"
+        if position:
+            head = f"or, of another cause ({remedy.cause}):" if remedy.cause != finding.cause else "or:"
+        lines += [head, *(f"  {_edit_place(edit, finding)}{clean(edit.text)}" for edit in remedy.edits)]
+    return lines
+
+
+def _edit_place(edit: Edit, finding: Finding) -> str:
+    if edit.line is None:
+        return ""
+    return f"line {edit.line}  " if edit.file == finding.file else f"{place(edit.file, edit.line)}  "
 
 
 def origin(finding: Finding) -> str | None:

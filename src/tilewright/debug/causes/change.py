@@ -80,7 +80,6 @@ class Edits:
     effective: set[Change] = field(default_factory=set)
     launch: Launch | None = None
     in_sequence: bool = False
-    exact_products: bool = False
     zeroed: bool = False
     names: Names | None = None
     elements: dict[Site, str] = field(default_factory=dict)

@@ -51,7 +51,8 @@ def explained(
     known = {one.case for one in failing}
     others = _repeated(operator, [case for case in cases if case not in known][:MOST_CASES], target)
     search = Search(failing, others, deadline)
-    remedies = _in_words(search.sets(), wanted, [*failing, *others])
+    of_the_run = len(set(cases) & {one.case for one in (*failing, *others)})
+    remedies = _in_words(search.sets(), wanted, [*failing, *others], of_the_run)
     if not remedies:
         return tuple(findings)
     return tuple(_with(f, remedies) if f in wanted else f for f in findings)
@@ -70,7 +71,9 @@ def _repeated(operator: Operator, cases: Sequence[Case], target: Target) -> list
     return found
 
 
-def _in_words(sets: Sequence[Set], findings: Sequence[Finding], cases: Sequence[Repeated]) -> tuple[Remedy, ...]:
+def _in_words(
+    sets: Sequence[Set], findings: Sequence[Finding], cases: Sequence[Repeated], of_the_run: int
+) -> tuple[Remedy, ...]:
     remedies = []
     for changes in sets:
         names, types, launches = Names(), {}, []
@@ -81,7 +84,7 @@ def _in_words(sets: Sequence[Set], findings: Sequence[Finding], cases: Sequence[
             launches += [] if edits.launch is None else [edits.launch]
         floats = {site for site, element in types.items() if elements.is_float(element)}
         wording = Wording(names, findings, floats.__contains__, launches)
-        remedies.append(Remedy(_cause(changes), wording.edits(changes), len(cases)))
+        remedies.append(Remedy(_cause(changes), wording.edits(changes), of_the_run))
     return tuple(remedies)
 
 

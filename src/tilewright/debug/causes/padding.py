@@ -16,7 +16,6 @@ from torch import Tensor
 from tilewright.debug.causes.change import AtSite, Edits, Inner
 from tilewright.debug.causes.masks import can_fill, filler
 from tilewright.debug.causes.site import Site
-from tilewright.debug.executor import elements
 from tilewright.debug.executor.faults import Origins
 from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.ops.reduction import single_operation
@@ -115,11 +114,11 @@ class Excluded(AtSite):
 
     def run(self, edits: Edits, machine: Machine, op: Op, operands: list[Tile], inner: Inner) -> Any:
         changed = []
-        for tile in operands:
+        for position, tile in enumerate(operands):
             if tile.poison is not None and can_fill(tile.element):
                 edits.took_effect(self)
                 edits.elements[self.site] = tile.element
-                _note_lanes(self, edits, machine, op, tile)
+                _note_lanes(self, edits, machine, op, tile, reduced_axis(op, tile, position))
                 tile = filled(tile, self.value)
             changed.append(tile)
         return inner(machine, op, changed)
@@ -131,6 +130,7 @@ class Filled(AtSite):
 
     site: Site
     value: str
+    axis: int  # along which lanes are reduced
     cause = "padded-lanes-in-reduction"
     layers = (marking,)
 
@@ -144,18 +144,16 @@ class Filled(AtSite):
             return result
         edits.took_effect(self)
         edits.elements[self.site] = result.element
-        _note_lanes(self, edits, machine, op, result)
+        _note_lanes(self, edits, machine, op, result, self.axis)
         return filled(result, self.value)
 
 
-def _note_lanes(change: AtSite, edits: Edits, machine: Machine, op: Op, tile: Tile) -> None:
-    """Which lanes are kept along each axis: those that are not marked wherever they are along the others."""
+def _note_lanes(change: AtSite, edits: Edits, machine: Machine, op: Op, tile: Tile, axis: int) -> None:
+    """Which lanes are kept along an axis: those that are not marked wherever they are along the others."""
     assert tile.poison is not None
     marked = (tile.poison != 0).expand(-1, *tile.shape)
-    for axis in range(len(tile.shape)):
-        others = [i + 1 for i in range(len(tile.shape)) if i != axis]
-        kept = ~(marked.all(others) if others else marked)
-        edits.note_kept(change, machine, op, axis, len(tile.shape), kept)
+    others = [i + 1 for i in range(len(tile.shape)) if i != axis]
+    edits.note_kept(change, machine, op, axis, len(tile.shape), ~(marked.all(others) if others else marked))
 
 
 def neutral(machine: Machine, op: Op) -> tuple[str, ...]:
@@ -174,11 +172,14 @@ def mixes(op: Op, tile: Tile, position: int) -> bool:
     marked = tile.poison != 0
     if not any_set(marked):
         return False
-    axis = (-1, -2)[position] if op.name == "tt.dot" else integer(op.attributes, "axis") + 1
+    axis = reduced_axis(op, tile, position) + 1
     full = marked.expand(*marked.shape[:1], *tile.shape)
     some, every = full.any(axis), full.all(axis)
     return any_set(some & ~every)
 
 
-def is_numeric(tile: Tile) -> bool:
-    return elements.is_float(tile.element) or elements.is_integer(tile.element)
+def reduced_axis(op: Op, tile: Tile, position: int) -> int:
+    """The axis of an operand that a reduction or product sums over."""
+    if op.name != "tt.dot":
+        return integer(op.attributes, "axis")
+    return len(tile.shape) - (1 if position == 0 else 2)

@@ -12,7 +12,7 @@ from tilewright.debug.causes.launches import LargerGrid, StrideOf, Swapped
 from tilewright.debug.causes.masks import Bounded, Other
 from tilewright.debug.causes.padding import Excluded, Filled
 from tilewright.debug.causes.survey import Survey
-from tilewright.debug.causes.whole import ExactProducts, InSequence, OneMoreTurn, ZeroedMemory
+from tilewright.debug.causes.whole import InSequence, OneMoreTurn, ZeroedMemory
 from tilewright.debug.check import Repeated
 from tilewright.errors import TilewrightError
 from tilewright.records import Finding
@@ -150,12 +150,12 @@ class Search:
                 return
         bounds = frozenset(_first_of_each(c for c in singles if isinstance(c, Bounded) and not c.exactly))
         if bounds:
-            fills = self._survey(base | bounds, case).fills()
-            for union in (base | bounds, base | bounds | frozenset(_first_of_each(fills))):
-                if self.mends(union, case):
-                    smallest = self._reduced(sorted(union - base, key=repr), base, case)
-                    if smallest is not None:
-                        yield smallest
+            fills = _first_of_each(self._survey(base | bounds, case).fills())
+            # What is tried without first goes first: of all that keeps padding out, the earliest shall stay.
+            for union in ([*bounds], [*reversed(fills), *bounds]):
+                smallest = self._reduced(union, base, case)
+                if smallest is not None:
+                    yield smallest
                     return
         climbed = self._climbed(base, list(singles), case)
         if climbed is not None:
@@ -266,7 +266,6 @@ def _unlikelihood(change: Change) -> int:
 _BY_LIKELIHOOD = (Bounded, Other, PythonDivision, Swapped, StrideOf, OneMoreTurn, Filled, Excluded) + (
     WideOffsets,
     LargerGrid,
-    ExactProducts,
     InSequence,
     ZeroedMemory,
 )

@@ -15,10 +15,10 @@ from tilewright.debug.causes.extent import Axes, dims_along, within
 from tilewright.debug.causes.guards import GuardedDivisor, GuardedMaximum, is_empty_maximum, is_zero_somewhere
 from tilewright.debug.causes.launches import LargerGrid, of_arguments, of_grid
 from tilewright.debug.causes.masks import FILLERS, MASK_AT, Bounded, Other, can_fill, filler, region_of, same_value
-from tilewright.debug.causes.padding import REDUCTIONS, Excluded, Filled, mixes, neutral
+from tilewright.debug.causes.padding import REDUCTIONS, Excluded, Filled, mixes, neutral, reduced_axis
 from tilewright.debug.causes.precision import AllWidened, Widened, computes
 from tilewright.debug.causes.site import Site, site_of
-from tilewright.debug.causes.whole import ExactProducts, InSequence, OneMoreTurn, ZeroedMemory
+from tilewright.debug.causes.whole import InSequence, OneMoreTurn, ZeroedMemory
 from tilewright.debug.executor import elements
 from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.tile import Tile, all_set, any_set
@@ -62,8 +62,8 @@ class Survey(Edits):
 
     changes: frozenset[Change] = frozenset()
     accesses: dict[Site, Access] = field(default_factory=dict)
-    reductions: dict[Site, tuple[str, ...]] = field(default_factory=dict)
-    reduced: dict[Site, tuple[str, ...]] = field(default_factory=dict)
+    reductions: dict[Site, tuple[str, ...]] = field(default_factory=dict)  # with what leaves a lane out of them
+    reduced: dict[tuple[Site, int], tuple[str, ...]] = field(default_factory=dict)  # values, and the axis reduced
     divisions: set[Site] = field(default_factory=set)
     loops: set[Site] = field(default_factory=set)
     narrow: set[tuple[str, int]] = field(default_factory=set)
@@ -73,7 +73,6 @@ class Survey(Edits):
     maxima: set[Site] = field(default_factory=set)
     divisors: set[Site] = field(default_factory=set)
     wraps: bool = False
-    uses_tf32: bool = False
     _born: dict[int, _Born] = field(default_factory=dict)
     _assigned: frozenset[int] = frozenset()
 
@@ -143,8 +142,8 @@ class Survey(Edits):
     def fills(self) -> list[Change]:
         """Reductions that padded lanes reach, and the values that bring them there."""
         found: list[Change] = []
-        for site, values in self.reduced.items():
-            found += [Filled(site, value) for value in values]
+        for (site, axis), values in self.reduced.items():
+            found += [Filled(site, value, axis) for value in values]
         for site, values in self.reductions.items():
             found += [Excluded(site, value) for value in values]
         return found
@@ -154,8 +153,6 @@ class Survey(Edits):
         found: list[Change] = [PythonDivision(site) for site in self.divisions]
         found += self.arguments
         found += [OneMoreTurn(site) for site in self.loops]
-        if self.uses_tf32:
-            found.append(ExactProducts())
         if self.wraps:
             found.append(WideOffsets())
         return [*found, *self.grids, InSequence(), ZeroedMemory()]
@@ -220,9 +217,7 @@ def _reduction(survey: Survey, machine: Machine, op: Op, operands: list[Tile], s
         survey.reductions.setdefault(site, values)
         born = survey._born.get(id(tile))
         if born is not None and born.assigned and born.site.op not in ("tt.load", "tt.reduce", "tt.scan"):
-            survey.reduced.setdefault(born.site, values)
-    if op.name == "tt.dot":
-        survey.uses_tf32 |= operands[0].element == "f32" and op.attributes.get("inputPrecision") == "tf32"
+            survey.reduced.setdefault((born.site, reduced_axis(op, tile, position)), values)
 
 
 def _division(survey: Survey, machine: Machine, op: Op, operands: list[Tile], site: Site) -> None:

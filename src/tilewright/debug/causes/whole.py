@@ -1,4 +1,4 @@
-"""Edits to a whole call: memory, order, products, and the turns of a loop."""
+"""Edits to a whole call: memory, order, and the turns of a loop."""
 
 from __future__ import annotations
 
@@ -20,17 +20,6 @@ class InSequence(WholeRun):
 
     def switch(self, edits: Edits) -> None:
         edits.in_sequence = True
-        edits.took_effect(self)
-
-
-@dataclass(frozen=True)
-class ExactProducts(WholeRun):
-    """Products of float32 with all their bits, where the kernel multiplies in tf32."""
-
-    cause = "reduced-precision-dot"
-
-    def switch(self, edits: Edits) -> None:
-        edits.exact_products = True
         edits.took_effect(self)
 
 

@@ -15,7 +15,7 @@ from tilewright.debug.causes.naming import Condition, Names
 from tilewright.debug.causes.padding import Excluded, Filled
 from tilewright.debug.causes.precision import AllWidened, Widened
 from tilewright.debug.causes.site import Site
-from tilewright.debug.causes.whole import ExactProducts, InSequence, OneMoreTurn, ZeroedMemory
+from tilewright.debug.causes.whole import InSequence, OneMoreTurn, ZeroedMemory
 from tilewright.launch.launch import Launch, python_function
 from tilewright.records import Edit, Finding
 
@@ -79,8 +79,6 @@ class Wording:
                 return self._atomic()
             case ZeroedMemory():
                 return Edit(None, None, "torch.zeros in the place of torch.empty")
-            case ExactProducts():
-                return self._on_finding('tl.dot(..., input_precision="ieee")')
             case WideOffsets():
                 return self._on_finding(".to(tl.int64) before the product")
             case AllWidened():

@@ -36,7 +36,6 @@ class Changes(Protocol):
 
     in_sequence: bool
     """Programs run one after the other."""
-    exact_products: bool
 
     def launched(self, launch: Launch) -> Launch:
         """The launch to be executed in the place of one."""
@@ -144,7 +143,6 @@ class Executor:
             self._find_written(machine, program)
             self._note_updates(program)
             if self.changes is not None:
-                machine.exact_products |= self.changes.exact_products
                 self.changes.prepare(machine, launch)
             in_sequence = self.changes is not None and self.changes.in_sequence
             schedule.run(
