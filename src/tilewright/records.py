@@ -129,7 +129,10 @@ class Edit:
 
 @dataclass(frozen=True)
 class Remedy:
-    """Edits that together bring the reference back in all ``cases`` of a run, and no fewer of them do."""
+    """Edits that together bring the reference back in all ``cases`` of a run, and no fewer of them do.
+
+    0 cases: at sizes too large to compare values, they end what was wrong with the addresses.
+    """
 
     cause: str
     edits: tuple[Edit, ...]

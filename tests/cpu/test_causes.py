@@ -134,3 +134,50 @@ def test_an_accumulator_is_widened_where_it_is_declared():
     line = Path(module.__file__).read_text().splitlines()[edit.line - 1]
     assert line.strip().startswith("acc = tl.zeros(")
     assert edit.text.endswith("tl.float32)")
+
+
+def test_an_offset_that_wraps_is_named_where_it_does():
+    module, operator = public("04")
+    found = tw.debug(operator, module.ADVERSARIAL)
+    assert {f.cause for f in found.errors} == {"offset-overflow"}
+    assert {e.text for f in found.errors for r in f.remedies for e in r.edits} == {"row.to(tl.int64) * stride"}
+
+
+def test_uninitialised_memory_is_named_where_the_launcher_gets_it():
+    module, operator = public("07")
+    found = tw.debug(operator, module.ADVERSARIAL)
+    assert {e.text for f in found.errors for r in f.remedies for e in r.edits} == {"out = torch.zeros(1)"}
+
+
+@triton.jit
+def cancelling(x_ptr, out_ptr, n, EXTRA: tl.constexpr, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + c, mask=c < n, other=0.0)
+    mean = tl.sum(x, 0) / n
+    square = tl.sum(x * x, 0) / n
+    tl.store(out_ptr, square - mean * mean + EXTRA)
+
+
+def variance(extra):
+    def run(x):
+        out = torch.empty(1)
+        cancelling[(1,)](x, out, x.numel(), EXTRA=extra, BLOCK=triton.next_power_of_2(x.numel()))
+        return out
+
+    def inputs(N=50, mean=100.0):
+        return (torch.randn(N, generator=torch.Generator().manual_seed(0)) + mean,)
+
+    return tw.Operator(name="variance", run=run, inputs=inputs, reference=lambda x: x.var(unbiased=False).reshape(1))
+
+
+def test_values_that_cancel_need_a_wider_type():
+    (error,) = tw.debug(variance(0.0), [dict(N=50), dict(N=33)]).errors
+    assert error.cause == "low-precision-accumulation"
+    assert all("tl.float64" in edit.text for edit in error.remedies[0].edits)
+
+
+def test_what_no_edit_mends_is_unknown_and_says_where_values_leave_float64():
+    (error,) = tw.debug(variance(0.5), [dict(N=50), dict(N=33)]).errors
+    assert (error.cause, error.remedies) == ("unknown", ())
+    line = inspect.getsourcelines(cancelling.fn)[1] + 6
+    assert f"values first leave what float64 gives at line {line}" in error.message

@@ -18,9 +18,11 @@ from tilewright.records import (
     CaseResult,
     Config,
     DebugReport,
+    Edit,
     Finding,
     Note,
     Progress,
+    Remedy,
     StageFinished,
     StageReport,
     StageStarted,
@@ -196,11 +198,30 @@ def test_a_finding_says_what_where_why_and_how_to_see_it_again(plain, monkeypatc
         ' FAIL  out-of-bounds-read  k_ptr (k)   my_attention.py:10   k = tl.load(k_ptrs) # <script>alert(1)</script> & "quotes"',
         "       2 programs, 128 lanes; first: program (1, 0, 0) reads k[0, 0, 127, 0], but k has shape 1x2x127x64; 1 element past its end",
         "       in 2 of 3 cases",
-        "       cause  missing-mask",
+        "       cause  missing-mask: lanes take part that lie beyond the tensor",
         "       remedy  mask=offs_n[:, None] < N, other=0.0",
         f"       smallest case  B1 H1 M1 N1 D16 bf16     again: tilewright debug my_attention.py --case {samples.SMALL.id}"
         "     step through: … --pdb",
     ]
+
+
+def test_edits_that_mend_a_kernel_are_shown_once_with_their_lines(plain):
+    fault = samples.read_fault()
+    edits = (Edit(fault.file, 10, "mask=offs_n < N, other=0.0"), Edit("other.py", 3, "then x = 1"))
+    remedies = (Remedy("missing-mask", edits, 48), Remedy("wrong-stride", edits[:1], 48))
+    mended = dataclasses.replace(fault, remedies=remedies)
+    second = dataclasses.replace(mended, kind="mismatch")
+    plain.debug_report(DebugReport("attention", "checked", (CaseResult(samples.MIDDLE, (mended, second)),)), "x.py")
+    said = plain.said()
+    assert (
+        "              two edits together meet the reference in all 48 cases:\n"
+        "                line 10  mask=offs_n < N, other=0.0\n"
+        "                other.py:3  then x = 1\n"
+        "              or, of another cause (wrong-stride):\n"
+        "                line 10  mask=offs_n < N, other=0.0\n"
+    ) in said
+    assert said.count("two edits") == 1
+    assert "mended by what mends the first one above" in said
 
 
 def test_a_finding_that_knows_little_says_little(plain):

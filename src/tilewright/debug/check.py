@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from traceback import StackSummary
 from typing import Any
 
 import torch
@@ -119,7 +120,10 @@ def check_case(
 
 
 class Repeated:
-    """A case whose inputs and golden results are made once, run again and again with changes to its kernels."""
+    """A case whose inputs and golden results are made once, run again and again with changes to its kernels.
+
+    ``fresh`` holds the stacks on which the last run, if ``zeroed``, got uninitialised memory.
+    """
 
     def __init__(self, operator: Operator, case: Case, target: Target, seconds: float | None = None) -> None:
         self.case = case
@@ -128,6 +132,7 @@ class Repeated:
         self.is_huge = is_huge(self._inputs)
         expected = None if self.is_huge else expectations(operator, self._inputs, plain)
         self._call = _Call(operator, plain, config, target, expected, seconds)
+        self.fresh: list[StackSummary] = []
 
     def run(self, changes: Changes | None = None, *, zeroed: bool = False) -> tuple[list[Finding], int]:
         """What is wrong with the case after some changes, and how many elements of its results differ.
@@ -136,9 +141,13 @@ class Repeated:
         keep all their bits: what tf32 alone makes of them is known already.
         """
         poisoned = Zeroed() if zeroed else Poisoned()
-        handler = Executor(self._call.target, poisoned, changes=changes, exact_products=True)
-        ran = _run(self._call, self._inputs.copy(), handler, poisoned)
-        findings, disagreements, _ = judge(self._call.operator, self._inputs, self._call.expected, ran)
+        handler = Executor(self._call.target, poisoned, changes=changes, exact_products=True, edges_only=self.is_huge)
+        ran = _run(self._call, self._inputs if self.is_huge else self._inputs.copy(), handler, poisoned)
+        self.fresh = poisoned.stacks if isinstance(poisoned, Zeroed) else []
+        if self.is_huge:
+            findings, disagreements, _ = _addresses(ran)
+        else:
+            findings, disagreements, _ = judge(self._call.operator, self._inputs, self._call.expected, ran)
         findings = list(reported(self._call.operator, self.case, findings))
         return findings, sum(found.wrong for found in disagreements)
 

@@ -142,9 +142,9 @@ def _run(
     if first:
         yield Progress("debug", len(results), f"making {', '.join(dict.fromkeys(f.kind for f in first))} small")
         smallest = dict(zip(map(finding_name, first), session.shrink(address, first, options), strict=True))
-        if options.cause_seconds > 0:
-            yield Progress("debug", len(results), "looking for the cause")
-            results = _with_causes(session, address, results, smallest, options)
+    if not options.pdb and options.cause_seconds > 0 and any(result.findings for result in results):
+        yield Progress("debug", len(results), "looking for the cause")
+        results = _with_causes(session, address, results, smallest, options)
     return DebugReport(operator, options.executor, tuple(results), complete, tuple(notes), smallest)
 
 
@@ -206,13 +206,22 @@ def _with_causes(
     options: DebugOptions,
 ) -> list[CaseResult]:
     """Results whose findings say why, as far as edits to the kernel tell."""
-    findings = [replace(f, case=smallest[finding_name(f)]) for f in _first_of_each(results)]
+    first: dict[Any, Finding] = {}
+    for result in results:
+        for finding in result.findings:
+            if finding.severity != "note":
+                first.setdefault(fault_key(finding), finding)
+    findings = [replace(f, case=smallest.get(finding_name(f), f.case)) for f in first.values()]
     cases = [result.case for result in results if not result.addresses_only]
-    known = {fault_key(f): f for f in session.explain(address, findings, cases, options)}
+    why = {fault_key(f): f for f in session.explain(address, findings, cases, options)}
 
     def told(finding: Finding) -> Finding:
-        why = known.get(fault_key(finding))
-        return finding if why is None else replace(finding, cause=why.cause, remedy=why.remedy, remedies=why.remedies)
+        known = why.get(fault_key(finding))
+        if known is None:
+            return finding
+        if finding is first[fault_key(finding)]:  # its message may say more now
+            return replace(known, case=finding.case)
+        return replace(finding, cause=known.cause, remedy=known.remedy, remedies=known.remedies)
 
     return [replace(result, findings=tuple(map(told, result.findings))) for result in results]
 

@@ -116,9 +116,10 @@ def remedies(finding: Finding) -> list[str]:
     lines = []
     for position, remedy in enumerate(finding.remedies):
         number = len(remedy.edits)
-        what = "this edit meets" if number == 1 else f"{NUMBERS.get(number, number)} edits together meet"
+        what = "this edit" if number == 1 else f"{NUMBERS.get(number, number)} edits together"
+        does = ("meets" if number == 1 else "meet") if remedy.cases else ("ends" if number == 1 else "end")
         where = "the case" if remedy.cases == 1 else f"all {remedy.cases} cases"
-        head = f"{what} the reference in {where}:"
+        head = f"{what} {does} the reference in {where}:" if remedy.cases else f"{what} {does} it:"
         if position:
             head = f"or, of another cause ({remedy.cause}):" if remedy.cause != finding.cause else "or:"
         lines += [head, *(f"  {_edit_place(edit, finding)}{clean(edit.text)}" for edit in remedy.edits)]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tilewright.debug.causes.change import AtSite, Change, Edits, Inner
-from tilewright.debug.causes.site import Site
+from tilewright.debug.causes.site import Site, site_of
 from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.tile import Tile, any_set
 from tilewright.launch.ttir import Op
@@ -39,6 +39,9 @@ def rounds_differently(a: Tensor, b: Tensor) -> Tensor:
     return ((a < 0) != (b < 0)) & (b != 0) & (torch.fmod(a, torch.where(b == 0, 1, b)) != 0)
 
 
+_WRAPPING = ("arith.addi", "arith.subi", "arith.muli", "arith.shli")
+
+
 def widening_offsets(edits: Edits, handlers: Mapping[str, Handler]) -> dict[str, Handler]:
     """Handlers whose addresses have the offsets that nothing wrapped."""
     add = handlers["tt.addptr"]
@@ -50,7 +53,20 @@ def widening_offsets(edits: Edits, handlers: Mapping[str, Handler]) -> dict[str,
             tile.data, tile.wide, tile.bounds = tile.wide, None, None
         return tile
 
-    return {**handlers, "tt.addptr": added}
+    wrapping = {name: _noting(edits, handlers[name]) for name in _WRAPPING}
+    return {**handlers, "tt.addptr": added, **wrapping}
+
+
+def _noting(edits: Edits, handler: Handler) -> Handler:
+    """A handler that notes where a value wraps whose operands had not."""
+
+    def noted(machine: Machine, op: Op, operands: list[Tile]) -> Any:
+        tile = handler(machine, op, operands)
+        if tile.wide is not None and all(operand.wide is None for operand in operands):
+            edits.wrapped.add(site_of(machine, op))
+        return tile
+
+    return noted
 
 
 @dataclass(frozen=True)

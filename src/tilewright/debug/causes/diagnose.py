@@ -6,10 +6,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tilewright.debug.causes.arithmetic import WideOffsets
 from tilewright.debug.causes.change import Edits
 from tilewright.debug.causes.naming import Names
 from tilewright.debug.causes.search import EXPLAINED, Search, Set
-from tilewright.debug.causes.wording import Wording
+from tilewright.debug.causes.shadow import first_departure
+from tilewright.debug.causes.wording import Wording, in_64_bits
 from tilewright.debug.check import Repeated
 from tilewright.debug.executor import elements
 from tilewright.errors import TilewrightError
@@ -19,6 +21,9 @@ from tilewright.spec.operator import Operator
 
 MOST_CASES = 80
 """Of a run, on which a remedy is verified; all that fail are among them."""
+_OF_VALUES = frozenset(("mismatch", "non-finite"))
+_OF_ADDRESSES = frozenset(("offset-overflow", "out-of-bounds-read", "out-of-bounds-write"))
+_BISECTED = 4
 _NAMED_ON = 5
 _CAUSES = (
     "missing-mask",
@@ -41,7 +46,9 @@ def explained(
 
     Each finding comes with its smallest case. Faults of other kinds than :data:`EXPLAINED` stay as they are.
     """
+    findings = _of_huge_cases(operator, findings, target)
     wanted = [f for f in findings if f.kind in EXPLAINED and f.severity == "error" and f.case is not None]
+    wanted = [f for f in wanted if not f.remedies]
     if not wanted:
         return tuple(findings)
     deadline = time.perf_counter() + seconds
@@ -53,9 +60,9 @@ def explained(
     search = Search(failing, others, deadline)
     of_the_run = len(set(cases) & {one.case for one in (*failing, *others)})
     remedies = _in_words(search.sets(), wanted, [*failing, *others], of_the_run)
-    if not remedies:
-        return tuple(findings)
-    return tuple(_with(f, remedies) if f in wanted else f for f in findings)
+    if remedies:
+        return tuple(_with(f, remedies) if f in wanted else f for f in findings)
+    return tuple(_bisected(f, [*failing, *others]) if f in wanted and f.kind in _OF_VALUES else f for f in findings)
 
 
 def _repeated(operator: Operator, cases: Sequence[Case], target: Target) -> list[Repeated]:
@@ -71,21 +78,61 @@ def _repeated(operator: Operator, cases: Sequence[Case], target: Target) -> list
     return found
 
 
+def _of_huge_cases(operator: Operator, findings: Sequence[Finding], target: Target) -> tuple[Finding, ...]:
+    """Findings of sizes at which offsets wrap, with what 64 bits would end of them."""
+    told = []
+    for finding in findings:
+        remedy = None
+        if finding.case is not None and finding.kind in _OF_ADDRESSES:
+            case = Repeated(operator, finding.case, target)
+            remedy = _in_64_bits(case) if case.is_huge else None
+        told.append(finding if remedy is None else _with(finding, (remedy,)))
+    return tuple(told)
+
+
+def _in_64_bits(case: Repeated) -> Remedy | None:
+    changes: Set = frozenset({WideOffsets()})
+    edits = Edits(changes)
+    found, _ = case.run(edits)
+    if not edits.effective or any(f.kind in _OF_ADDRESSES and f.severity == "error" for f in found):
+        return None
+    return Remedy("offset-overflow", tuple(map(in_64_bits, sorted(edits.wrapped, key=repr))), 0)
+
+
 def _in_words(
     sets: Sequence[Set], findings: Sequence[Finding], cases: Sequence[Repeated], of_the_run: int
 ) -> tuple[Remedy, ...]:
     remedies = []
     for changes in sets:
-        names, types, launches = Names(), {}, []
+        names, types, launches, fresh = Names(), {}, [], []
         for case in cases[:_NAMED_ON]:
             edits = Edits(changes, names=names)
             case.run(edits, zeroed=edits.zeroed)
             types.update(edits.elements)
+            fresh += case.fresh
             launches += [] if edits.launch is None else [edits.launch]
         floats = {site for site, element in types.items() if elements.is_float(element)}
-        wording = Wording(names, findings, floats.__contains__, launches)
+        wording = Wording(names, findings, floats.__contains__, launches, fresh)
         remedies.append(Remedy(_cause(changes), wording.edits(changes), of_the_run))
     return tuple(remedies)
+
+
+def _bisected(finding: Finding, cases: Sequence[Repeated]) -> Finding:
+    """A finding of unknown cause, with the first line whose values leave their float64 shadow, or that none does."""
+    own_first = sorted(cases, key=lambda one: one.case != finding.case)
+    # In the smallest case of all a cancellation may be exact: others tell too.
+    departures = (first_departure(one) for one in own_first[:_BISECTED])
+    departure = next((found for found in departures if found is not None), None)
+    if departure is None:
+        words = "no edit that was tried mends it, and all values keep to what float64 gives: the formula differs"
+        return replace(finding, message=f"{finding.message}; {words}")
+    named = f"{departure.name}, " if departure.name else ""
+    words = (
+        f"values first leave what float64 gives at line {departure.site.line} ({named}off by "
+        f"{departure.relative_error:.2g} of the largest, {departure.roundings:.0f} roundings)"
+    )
+    line = departure.site.line if departure.site.line != finding.line else finding.origin_line
+    return replace(finding, message=f"{finding.message}; {words}", origin_line=line)
 
 
 def _cause(changes: Set) -> str:

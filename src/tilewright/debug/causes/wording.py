@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Sequence
+from traceback import StackSummary
 
 from tilewright.debug.causes import atomics, source
 from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets
@@ -31,7 +33,8 @@ class Wording:
         names: conditions that were collected while the changes ran.
         findings: what they mend, for lines that a change itself does not have.
         is_float: whether the values that an access or a reduction at a site deals with are floats.
-        launches: of a case.
+        launches: of some cases.
+        fresh: stacks on which the launcher got uninitialised memory.
     """
 
     def __init__(
@@ -40,8 +43,10 @@ class Wording:
         findings: Sequence[Finding],
         is_float: Callable[[Site], bool],
         launches: Sequence[Launch],
+        fresh: Sequence[StackSummary] = (),
     ) -> None:
-        self._names, self._findings, self._is_float, self._launches = names, findings, is_float, launches
+        self._names, self._findings, self._is_float = names, findings, is_float
+        self._launches, self._fresh = launches, fresh
 
     def edits(self, changes: Iterable[Change]) -> tuple[Edit, ...]:
         """One edit for each change, in the order of lines."""
@@ -78,7 +83,7 @@ class Wording:
             case InSequence():
                 return self._atomic()
             case ZeroedMemory():
-                return Edit(None, None, "torch.zeros in the place of torch.empty")
+                return self._zeroed()
             case WideOffsets():
                 return self._on_finding(".to(tl.int64) before the product")
             case AllWidened():
@@ -174,6 +179,18 @@ class Wording:
                 return Edit(finding.file, at.lineno, f"{source.text(_exchanged(at, change))}: {words}")  # type: ignore[attr-defined]
         return self._on_finding(words)
 
+    def _zeroed(self) -> Edit:
+        """The line of the launcher that gets the memory; where several do, it is not said which."""
+        files = {python_function(launch.kernel).__code__.co_filename for launch in self._launches}
+        own = [frame for stack in self._fresh for frame in list(stack)[::-1] if frame.filename in files]
+        lines = {(frame.filename, frame.lineno): source.statement(frame.filename, frame.lineno or 0) for frame in own}
+        zeroed = {at: re.sub(r"\bempty(\b|_like\b|_strided\b)", r"zeros\1", line) for at, line in lines.items()}
+        changed = [(at, line) for at, line in zeroed.items() if line != lines[at]]
+        if len(changed) == 1 and "zeros_strided" not in changed[0][1]:
+            (file, number), line = changed[0]
+            return Edit(file, number, line.replace("new_empty", "new_zeros"))
+        return Edit(None, None, "torch.zeros in the place of torch.empty")
+
     def _grid(self, change: LargerGrid) -> Edit:
         for launch in self._launches:
             if launch.name != change.kernel:
@@ -258,6 +275,18 @@ def _division(site: Site) -> str:
 def _operand(node: ast.expr) -> str:
     simple = isinstance(node, (ast.Name, ast.Constant, ast.Call, ast.Subscript, ast.Attribute))
     return source.text(node) if simple else f"({source.text(node)})"
+
+
+def in_64_bits(site: Site) -> Edit:
+    """Where an offset first wraps, its left side in 64 bits."""
+    written = source.binary(site, (ast.Mult, ast.Add, ast.Sub, ast.LShift))
+    if written is None:
+        return _at(site, "the offset in 64 bits: .to(tl.int64) before the product")
+    left, right = written.left, written.right
+    if isinstance(left, ast.Constant):
+        left, right = right, left
+    sign = {ast.Mult: "*", ast.Add: "+", ast.Sub: "-", ast.LShift: "<<"}[type(written.op)]
+    return _at(site, f"{_operand(left)}.to(tl.int64) {sign} {_operand(right)}")
 
 
 def _guarded(site: Site, form: str) -> Edit:

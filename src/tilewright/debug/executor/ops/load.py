@@ -67,7 +67,9 @@ def read(machine: Machine, op: Op, pointer: Tile, live: Tensor | None) -> Tile:
     return tile
 
 
-def _gathered(access: Access, region: Region, inside: Tensor | None, shape: tuple[int, ...]) -> tuple[Tensor, Tensor | None]:
+def _gathered(
+    access: Access, region: Region, inside: Tensor | None, shape: tuple[int, ...]
+) -> tuple[Tensor, Tensor | None]:
     """Raw values, zero where not inside, and the poison of those nobody wrote."""
     machine, storage, size = access.machine, region.storage, access.size
     typed = storage.typed(size)
