@@ -176,6 +176,7 @@ class Disagreement:
 
     ``tiles`` is the worst error of each tile over the tolerance (1.0 is the limit), row-major over a
     grid of ``tile_grid`` tiles of ``tile_shape`` elements; leading dims are folded by their maximum.
+    ``worst_own_error`` is how far PyTorch itself is off at the worst element, in the declared precision.
     """
 
     output: str
@@ -191,6 +192,7 @@ class Disagreement:
     tile_grid: tuple[int, int]
     tiles: tuple[float, ...]
     kind: str = "value"
+    worst_own_error: float | None = None
 
 
 @dataclass(frozen=True)

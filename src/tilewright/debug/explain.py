@@ -17,7 +17,11 @@ def mismatch(found: Disagreement, *, non_finite: bool) -> Finding:
         f"worst {_index(found.output, found.worst_index)} = {_number(found.worst_value)}, golden {_number(found.worst_expected)}"
     )
     if math.isfinite(found.worst_over_tolerance):
-        words += f", {_number(found.worst_over_tolerance)} times the tolerance"
+        off = abs(found.worst_value - found.worst_expected)
+        words += f": off by {_number(off)}, {_number(found.worst_over_tolerance)} times the tolerance"
+        if found.worst_own_error is not None:
+            own = _number(found.worst_own_error)
+            words += f"; PyTorch itself is off by {own}" if found.worst_own_error else "; PyTorch itself is exact"
     kind = "non-finite" if non_finite else "mismatch"
     return Finding(kind, words, argument=found.output, element=found.worst_index, lanes=found.wrong, cause="unknown")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tilewright.records import (
     Case,
+    CaseResult,
     Choice,
     DebugReport,
     Disagreement,
@@ -208,9 +209,16 @@ def verdict(report: DebugReport) -> tuple[str, str]:
 
 
 def worst_disagreement(report: DebugReport) -> tuple[Case, Disagreement] | None:
-    """The disagreement furthest over its tolerance whose tiles say where."""
-    found = [(r.case, d) for r in report.results for d in r.disagreements if d.kind == "value" and len(d.tiles) > 1]
-    return max(found, key=lambda pair: (pair[1].worst_over_tolerance, pair[1].wrong), default=None)
+    """The disagreement whose tiles say most: of an error, not wrong everywhere, the furthest over its tolerance."""
+    found = [(r, d) for r in report.results for d in r.disagreements if d.kind == "value" and len(d.tiles) > 1]
+
+    def telling(pair: tuple[CaseResult, Disagreement]) -> tuple[bool, bool, float, int]:
+        result, one = pair
+        is_error = any(f.severity == "error" for f in result.findings)
+        return is_error, any(tile <= 1 for tile in one.tiles), one.worst_over_tolerance, one.wrong
+
+    best = max(found, key=telling, default=None)
+    return None if best is None else (best[0].case, best[1])
 
 
 def tile_rows(found: Disagreement) -> list[str]:

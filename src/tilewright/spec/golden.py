@@ -51,7 +51,7 @@ NEGLIGIBLE = 2.0**-30
 class Expected:
     """One golden output. ``tolerance`` is absolute, per element; 0 where the output must be exact.
 
-    ``moves`` tells how far steps of the reference that are a little off move each element (``steps.py``).
+    ``own`` is PyTorch's own error in the declared precision, per element. ``moves`` tells how far steps of the reference that are a little off move each element (``steps.py``).
     """
 
     name: str
@@ -60,6 +60,7 @@ class Expected:
     dtype: torch.dtype
     scale: Tensor
     spread: float
+    own: Tensor | None = None
     moves: Callable[[], Tensor] | None = None
 
 
@@ -210,7 +211,7 @@ def _expected(name: str, gold: Tensor, own: Tensor, scale: Tensor, spread: float
     )
     hair = unit * NEGLIGIBLE * float(scale.max()) if scale.numel() else 0.0
     tolerance = FACTOR * torch.maximum(unit * scale + hair, error) + _floor(dtype)
-    return Expected(name, gold, tolerance, dtype, scale, spread)
+    return Expected(name, gold, tolerance, dtype, scale, spread, error)
 
 
 def _worst_relative(error: Tensor, scale: Tensor, dtype: torch.dtype) -> float:
@@ -389,6 +390,7 @@ def _disagreement(actual: Tensor, expected: Expected, over: Tensor) -> Disagreem
         worst_value=float(actual.reshape(-1)[flat]),
         worst_expected=float(expected.values.reshape(-1)[flat]),
         worst_over_tolerance=float(over.max()),
+        worst_own_error=None if expected.own is None else float(expected.own.reshape(-1)[flat]),
         tile_shape=tile,
         tile_grid=grid,
         tiles=tiles,

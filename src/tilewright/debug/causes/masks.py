@@ -60,6 +60,29 @@ class Other(AtSite):
         return inner(machine, op, [pointer, operands[1], constant(pointer, filler(self.value, element))])
 
 
+@dataclass(frozen=True)
+class WhereOther(AtSite):
+    """The constant that ``tl.where`` gives where its condition does not hold."""
+
+    site: Site
+    value: str
+    cause = "wrong-neutral-element"
+
+    @property
+    def alternatives(self) -> Any:
+        return ("where", self.site)
+
+    def run(self, edits: Edits, machine: Machine, op: Op, operands: list[Tile], inner: Inner) -> Any:
+        condition, yes, no = operands
+        if no.data.numel() != 1 or not can_fill(no.element):
+            return inner(machine, op, operands)
+        if not all_set(condition.data):
+            edits.took_effect(self)
+        edits.elements[self.site] = no.element
+        data = torch.full_like(no.data, filler(self.value, no.element))
+        return inner(machine, op, [condition, yes, Tile(data, no.shape, no.element)])
+
+
 def constant(pointer: Tile, value: float) -> Tile:
     """A tile of one value, of the type and shape that a tile of pointers points to."""
     element = pointer.element[4:-1]

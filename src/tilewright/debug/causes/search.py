@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets
 from tilewright.debug.causes.change import Change, Edits
 from tilewright.debug.causes.launches import LargerGrid, StrideOf, Swapped
-from tilewright.debug.causes.masks import Bounded, Other
+from tilewright.debug.causes.masks import Bounded, Other, WhereOther
 from tilewright.debug.causes.padding import Excluded, Filled
 from tilewright.debug.causes.survey import Survey
 from tilewright.debug.causes.whole import InSequence, OneMoreTurn, ZeroedMemory
@@ -228,8 +228,10 @@ def _covers(known: Set, other: Set) -> bool:
     if known <= other:
         return True
     pads = {type(change) for change in other} <= {Filled, Excluded}
-    if pads and any(isinstance(change, (Other, Filled, Excluded)) for change in known):
-        return {_line(c) for c in known} >= {_line(c) for c in other} or any(isinstance(c, Other) for c in known)
+    if pads and any(isinstance(change, (Other, WhereOther, Filled, Excluded)) for change in known):
+        return {_line(c) for c in known} >= {_line(c) for c in other} or any(
+            isinstance(c, (Other, WhereOther)) for c in known
+        )
     masks = {type(change) for change in other} == {type(change) for change in known} == {Bounded}
     return masks and {_line(c) for c in known} == {_line(c) for c in other}
 
@@ -263,7 +265,7 @@ def _unlikelihood(change: Change) -> int:
     return _BY_LIKELIHOOD.index(type(change))
 
 
-_BY_LIKELIHOOD = (Bounded, Other, PythonDivision, Swapped, StrideOf, OneMoreTurn, Filled, Excluded) + (
+_BY_LIKELIHOOD = (Bounded, Other, WhereOther, PythonDivision, Swapped, StrideOf, OneMoreTurn, Filled, Excluded) + (
     WideOffsets,
     LargerGrid,
     InSequence,

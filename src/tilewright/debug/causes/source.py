@@ -18,6 +18,7 @@ _CALLS = {
     "tt.store": ("store",),
     "tt.atomic_rmw": ("atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xor", "atomic_xchg"),
     "tt.dot": ("dot",),
+    "arith.select": ("where",),
     "tt.scan": ("cumsum", "cumprod", "associative_scan"),
     "tt.reduce": ("sum", "max", "min", "argmax", "argmin", "xor_sum", "reduce", "softmax"),
 }

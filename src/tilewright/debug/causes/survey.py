@@ -14,7 +14,17 @@ from tilewright.debug.causes.change import Change, Edits, OfLaunch
 from tilewright.debug.causes.extent import Axes, dims_along, within
 from tilewright.debug.causes.guards import GuardedDivisor, GuardedMaximum, is_empty_maximum, is_zero_somewhere
 from tilewright.debug.causes.launches import LargerGrid, of_arguments, of_grid
-from tilewright.debug.causes.masks import FILLERS, MASK_AT, Bounded, Other, can_fill, filler, region_of, same_value
+from tilewright.debug.causes.masks import (
+    FILLERS,
+    MASK_AT,
+    Bounded,
+    Other,
+    WhereOther,
+    can_fill,
+    filler,
+    region_of,
+    same_value,
+)
 from tilewright.debug.causes.padding import REDUCTIONS, Excluded, Filled, mixes, neutral, reduced_axis
 from tilewright.debug.causes.precision import AllWidened, Widened, computes
 from tilewright.debug.causes.site import Site, site_of
@@ -64,6 +74,7 @@ class Survey(Edits):
     accesses: dict[Site, Access] = field(default_factory=dict)
     reductions: dict[Site, tuple[str, ...]] = field(default_factory=dict)  # with what leaves a lane out of them
     reduced: dict[tuple[Site, int], tuple[str, ...]] = field(default_factory=dict)  # values, and the axis reduced
+    wheres: dict[Site, set[str]] = field(default_factory=dict)  # with the constants that they give otherwise
     divisions: set[Site] = field(default_factory=set)
     loops: set[Site] = field(default_factory=set)
     narrow: set[tuple[str, int]] = field(default_factory=set)
@@ -137,6 +148,8 @@ class Survey(Edits):
                 found += [Bounded(site, access.tensor, own) for own in dict.fromkeys((axes, ()))]
             if axes and access.short:
                 found.append(Bounded(site, access.tensor, axes, exactly=True))
+        for site, others in self.wheres.items():
+            found += [WhereOther(site, value) for value in FILLERS if value not in others]
         return found
 
     def fills(self) -> list[Change]:
@@ -198,14 +211,17 @@ def _access(survey: Survey, machine: Machine, op: Op, operands: list[Tile], site
     access.beyond |= any_set(live & ~bounded)
     access.short |= mask is not None and any_set(~mask & bounded)
     if op.name == "tt.load" and mask is not None and not all_set(mask) and can_fill(pointer.element[4:-1]):
-        access.others.add(_current_other(operands, pointer))
+        access.others.add(_current_other(operands))
 
 
-def _current_other(operands: list[Tile], pointer: Tile) -> str:
+def _current_other(operands: list[Tile]) -> str:
     if len(operands) < 3:
         return "none"
-    element = pointer.element[4:-1]
-    return next((word for word in FILLERS if same_value(operands[2], filler(word, element))), "its own")
+    return _as_filler(operands[2])
+
+
+def _as_filler(tile: Tile) -> str:
+    return next((word for word in FILLERS if same_value(tile, filler(word, tile.element))), "its own")
 
 
 def _reduction(survey: Survey, machine: Machine, op: Op, operands: list[Tile], site: Site) -> None:
@@ -225,6 +241,12 @@ def _division(survey: Survey, machine: Machine, op: Op, operands: list[Tile], si
         survey.divisions.add(site)
 
 
+def _where(survey: Survey, machine: Machine, op: Op, operands: list[Tile], site: Site) -> None:
+    condition, _, no = operands
+    if no.data.numel() == 1 and can_fill(no.element) and not all_set(condition.data):
+        survey.wheres.setdefault(site, set()).add(_as_filler(no))
+
+
 def _quotient(survey: Survey, machine: Machine, op: Op, operands: list[Tile], site: Site) -> None:
     if is_zero_somewhere(operands[1]):
         survey.divisors.add(site)
@@ -235,6 +257,7 @@ _LOOKS: Mapping[str, _Look] = {
     **dict.fromkeys(MASK_AT, _access),
     **dict.fromkeys(REDUCTIONS, _reduction),
     **dict.fromkeys(("arith.divf", "tt.precise_divf", "tt.approx_divf"), _quotient),
+    "arith.select": _where,
     "arith.divsi": _division,
     "arith.remsi": _division,
 }

@@ -12,7 +12,7 @@ from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets
 from tilewright.debug.causes.change import Change
 from tilewright.debug.causes.guards import GuardedDivisor, GuardedMaximum
 from tilewright.debug.causes.launches import LargerGrid, StrideOf, Swapped
-from tilewright.debug.causes.masks import Bounded, Other
+from tilewright.debug.causes.masks import Bounded, Other, WhereOther
 from tilewright.debug.causes.naming import Condition, Names
 from tilewright.debug.causes.padding import Excluded, Filled
 from tilewright.debug.causes.precision import AllWidened, Widened
@@ -60,6 +60,8 @@ class Wording:
         match change:
             case Other():
                 return _at(change.site, f"other={self._value(change.site, change.value)}")
+            case WhereOther():
+                return _at(change.site, self._where(change))
             case Bounded():
                 return _at(change.site, self._bounded(change))
             case Excluded():
@@ -127,6 +129,12 @@ class Wording:
     def _joined(self, change: Change, site: Site) -> str:
         conditions = self._conditions(change, site)
         return conditions[0] if len(conditions) == 1 else " & ".join(f"({c})" for c in conditions)
+
+    def _where(self, change: WhereOther) -> str:
+        written, value = source.call(change.site), self._value(change.site, change.value)
+        if written is None or len(written.args) != 3:
+            return f"tl.where(…, …, {value})"
+        return f"tl.where({source.text(written.args[0])}, {source.text(written.args[1])}, {value})"
 
     # -------------------------------------------------------------------------------------------- padding
 
