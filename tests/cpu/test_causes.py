@@ -86,6 +86,21 @@ def test_the_edit_is_named_on_its_line_in_the_kernels_variables(fault, cause, ed
     assert all(r.cases >= len(SIZES) for f in explained for r in f.remedies)
 
 
+def test_edits_that_only_together_mend_the_case_study():
+    path = Path(__file__).parents[2] / "examples" / "ragged_attention.py"
+    spec = importlib.util.spec_from_file_location("ragged_attention", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sizes = [dict(B=1, H=2, M=33, N=65, D=16), dict(B=1, H=1, M=64, N=64, D=16), dict(B=1, H=1, M=7, N=100, D=16)]
+    found = tw.debug(module.attention_first_try, sizes, shrink_seconds=1)
+    assert {f.cause for f in found.errors} == {"missing-mask"}
+    assert [e.text for e in found.errors[0].remedies[0].edits] == [
+        "mask=keys[:, None] < N, other=0.0",
+        "mask=keys[:, None] < N, other=0.0",
+        'then scores = tl.where(keys[None, :] < N, scores, float("-inf"))',
+    ]
+
+
 def test_strides_that_changed_places():
     found = tw.debug(declared("stride"), SIZES, shrink_seconds=2)
     assert {f.cause for f in found.errors} == {"wrong-stride"}

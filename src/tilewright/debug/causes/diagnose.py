@@ -9,7 +9,7 @@ from dataclasses import replace
 from tilewright.debug.causes.arithmetic import WideOffsets
 from tilewright.debug.causes.change import Edits
 from tilewright.debug.causes.naming import Names
-from tilewright.debug.causes.search import EXPLAINED, Search, Set
+from tilewright.debug.causes.search import EXPLAINED, Search, Set, plainness
 from tilewright.debug.causes.shadow import first_departure
 from tilewright.debug.causes.wording import Wording, in_64_bits
 from tilewright.debug.check import Repeated
@@ -24,7 +24,7 @@ MOST_CASES = 80
 _OF_VALUES = frozenset(("mismatch", "non-finite"))
 _OF_ADDRESSES = frozenset(("offset-overflow", "out-of-bounds-read", "out-of-bounds-write"))
 _BISECTED = 4
-_NAMED_ON = 5
+_NAMED_ON = 7
 _CAUSES = (
     "missing-mask",
     "wrong-bound",
@@ -105,7 +105,9 @@ def _in_words(
     remedies = []
     for changes in sets:
         names, types, launches, fresh = Names(), {}, [], []
-        for case in cases[:_NAMED_ON]:
+        # Where sizes differ from each other they tell variables apart.
+        telling = sorted(cases, key=plainness, reverse=True)[:_NAMED_ON]
+        for case in dict.fromkeys([cases[0], *telling]):
             edits = Edits(changes, names=names)
             case.run(edits, zeroed=edits.zeroed)
             types.update(edits.elements)

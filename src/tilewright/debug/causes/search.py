@@ -130,8 +130,8 @@ class Search:
     def _survey(self, base: Set, case: Repeated) -> Survey:
         """What could be changed: in the case itself, and what else is seen where sizes are not degenerate."""
         survey = Survey(base)
-        plainer = [o for o in [*self.failing, *self.others] if _plainness(o) > _plainness(case)]
-        for one in [case, *sorted(plainer, key=_plainness, reverse=True)[:_SURVEYED]]:
+        plainer = [o for o in [*self.failing, *self.others] if plainness(o) > plainness(case)]
+        for one in [case, *sorted(plainer, key=plainness, reverse=True)[:_SURVEYED]]:
             try:
                 one.run(survey, zeroed=survey.zeroed)
             except TilewrightError:
@@ -252,7 +252,7 @@ def _first_of_each(changes: Iterable[Change]) -> list[Change]:
     return list(found.values())
 
 
-def _plainness(case: Repeated) -> int:
+def plainness(case: Repeated) -> int:
     """How many different sizes above 1 a case has: strides then tell dims apart."""
     sizes = [v for v in case.case.arguments.values() if isinstance(v, int) and not isinstance(v, bool) and v > 2]
     return len(set(sizes))
