@@ -196,3 +196,68 @@ def test_what_no_edit_mends_is_unknown_and_says_where_values_leave_float64():
     assert (error.cause, error.remedies) == ("unknown", ())
     line = inspect.getsourcelines(cancelling.fn)[1] + 6
     assert f"values first leave what float64 gives at line {line}" in error.message
+
+
+@triton.jit
+def segment_means(x_ptr, ends_ptr, out_ptr, N, FAULT: tl.constexpr, BLOCK: tl.constexpr):
+    s = tl.program_id(0)
+    begin, end = tl.load(ends_ptr + s), tl.load(ends_ptr + s + 1)
+    total = 0.0
+    for start in range(0, N, BLOCK):
+        rows = start + tl.arange(0, BLOCK)
+        if FAULT == "shifted":
+            inside = (rows >= begin) & (rows < end - 1)  # shifted
+        else:
+            inside = (rows >= begin) & (rows < end)
+        if FAULT == "dropped":
+            x = tl.load(x_ptr + rows, mask=rows < N, other=0.0)  # dropped
+        else:
+            x = tl.load(x_ptr + rows, mask=inside, other=0.0)
+        total += tl.sum(x, 0)
+    tl.store(out_ptr + s, total / tl.maximum(end - begin, 1))
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause", "edit"),
+    [("shifted", "wrong-bound", "rows < end"), ("dropped", "missing-mask", "mask=(rows < N) & inside")],
+)
+def test_bounds_that_come_out_of_memory(fault, cause, edit):
+    def run(x, ends):
+        out = torch.empty(ends.numel() - 1)
+        segment_means[(ends.numel() - 1,)](x, ends, out, x.numel(), FAULT=fault, BLOCK=16)
+        return out
+
+    def inputs(N=40):
+        ends = torch.tensor([0, 3, 3, N // 2, N], dtype=torch.int32)
+        return torch.randn(N, generator=torch.Generator().manual_seed(0)), ends
+
+    def reference(x, ends):
+        parts = [x[a:b] for a, b in zip(ends.tolist(), ends.tolist()[1:], strict=False)]
+        return torch.stack([p.sum() / max(len(p), 1) for p in parts])
+
+    found = tw.debug(tw.Operator(name="means", run=run, reference=reference, inputs=inputs), [dict(N=40), dict(N=17)])
+    (error,) = found.errors
+    assert error.cause == cause
+    lines, start = inspect.getsourcelines(segment_means.fn)
+    line = next(start + i for i, text in enumerate(lines) if text.rstrip().endswith(f"# {fault}"))
+    assert (line, edit) in [(e.line, e.text) for r in error.remedies for e in r.edits]
+
+
+@triton.jit
+def doubled(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    o = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + o, tl.load(x_ptr + o, mask=o < n) * 2, mask=o < n)
+
+
+def test_a_grid_that_rounds_down_is_named_where_it_is_launched():
+    def run(x):
+        out = torch.empty_like(x)
+        doubled[(x.numel() // 32,)](x, out, x.numel(), BLOCK=32)
+        return out
+
+    operator = tw.Operator(
+        name="doubled", run=run, reference=lambda x: x * 2, inputs=lambda N=32: (torch.arange(N) + 1.0,)
+    )
+    found = tw.debug(operator, [dict(N=32), dict(N=33), dict(N=7)], shrink_seconds=1)
+    assert {f.cause for f in found.errors} == {"grid-too-small"}
+    assert all("triton.cdiv(x.numel(), 32)" in f.remedy for f in found.errors)

@@ -73,6 +73,7 @@ class Edits:
         effective: changes that altered something.
         launch: the launch at work.
         elements: the element types that changes deal with.
+        ranks: of the tiles that they deal with.
         wrapped: where offsets first wrapped in 32 bits.
         names: looks for words for the lanes that changes keep; None while only their effect is of interest.
     """
@@ -84,6 +85,7 @@ class Edits:
     zeroed: bool = False
     names: Names | None = None
     elements: dict[Site, str] = field(default_factory=dict)
+    ranks: dict[Site, int] = field(default_factory=dict)
     wrapped: set[Site] = field(default_factory=set)
 
     def __post_init__(self) -> None:

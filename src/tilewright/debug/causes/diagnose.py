@@ -9,9 +9,10 @@ from dataclasses import replace
 from tilewright.debug.causes.arithmetic import WideOffsets
 from tilewright.debug.causes.change import Edits
 from tilewright.debug.causes.naming import Names
+from tilewright.debug.causes.rewriting import in_64_bits
 from tilewright.debug.causes.search import EXPLAINED, Search, Set, plainness
 from tilewright.debug.causes.shadow import first_departure
-from tilewright.debug.causes.wording import Wording, in_64_bits
+from tilewright.debug.causes.wording import Wording
 from tilewright.debug.check import Repeated
 from tilewright.debug.executor import elements
 from tilewright.errors import TilewrightError
@@ -58,8 +59,15 @@ def explained(
     known = {one.case for one in failing}
     others = _repeated(operator, [case for case in cases if case not in known][:MOST_CASES], target)
     search = Search(failing, others, deadline)
+    sets = search.sets()
+    if not sets:
+        # The smallest case may be wrong in a way of its own (sizes that the inputs are not made for): those of the run.
+        of_run = [one for one in others if not search.mends(frozenset(), one)]
+        if of_run:
+            failing, others = of_run[:1], [one for one in others if one is not of_run[0]]
+            sets = Search(failing, others, deadline + seconds / 2).sets()
     of_the_run = len(set(cases) & {one.case for one in (*failing, *others)})
-    remedies = _in_words(search.sets(), wanted, [*failing, *others], of_the_run)
+    remedies = _in_words(sets, wanted, [*failing, *others], of_the_run)
     if remedies:
         return tuple(_with(f, remedies) if f in wanted else f for f in findings)
     return tuple(_bisected(f, [*failing, *others]) if f in wanted and f.kind in _OF_VALUES else f for f in findings)
@@ -104,17 +112,18 @@ def _in_words(
 ) -> tuple[Remedy, ...]:
     remedies = []
     for changes in sets:
-        names, types, launches, fresh = Names(), {}, [], []
+        names, types, ranks, launches, fresh = Names(), {}, {}, [], []
         # Where sizes differ from each other they tell variables apart.
         telling = sorted(cases, key=plainness, reverse=True)[:_NAMED_ON]
         for case in dict.fromkeys([cases[0], *telling]):
             edits = Edits(changes, names=names)
             case.run(edits, zeroed=edits.zeroed)
             types.update(edits.elements)
+            ranks.update(edits.ranks)
             fresh += case.fresh
             launches += [] if edits.launch is None else [edits.launch]
         floats = {site for site, element in types.items() if elements.is_float(element)}
-        wording = Wording(names, findings, floats.__contains__, launches, fresh)
+        wording = Wording(names, findings, floats, ranks, launches, fresh)
         remedies.append(Remedy(_cause(changes), wording.edits(changes), of_the_run))
     return tuple(remedies)
 

@@ -62,7 +62,7 @@ class LargerGrid(OfLaunch):
     cause = "grid-too-small"
 
     def applied(self, edits: Edits, launch: Launch) -> Launch:
-        if launch.name != self.kernel or launch.programs == 0:
+        if launch.name != self.kernel:
             return launch
         edits.took_effect(self)
         grid = list(launch.grid)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tilewright.debug.causes.change import AtSite, Edits, Inner
 from tilewright.debug.causes.extent import Axes, within_each
+from tilewright.debug.causes.naming import named_values
 from tilewright.debug.causes.site import Site
 from tilewright.debug.executor import elements
 from tilewright.debug.executor.machine import Machine
@@ -58,6 +59,75 @@ class Other(AtSite):
         if not all_set(operands[1].data):
             edits.took_effect(self)
         return inner(machine, op, [pointer, operands[1], constant(pointer, filler(self.value, element))])
+
+
+@dataclass(frozen=True)
+class Masked(AtSite):
+    """An access that takes part only where a mask of the kernel's own says so, as well as its own.
+
+    ``variable`` is a mask of one axis, or of all where ``axis`` is None.
+    """
+
+    site: Site
+    variable: str
+    axis: int | None
+    cause = "missing-mask"
+
+    @property
+    def alternatives(self) -> Any:
+        return ("mask", self.site)
+
+    def run(self, edits: Edits, machine: Machine, op: Op, operands: list[Tile], inner: Inner) -> Any:
+        pointer, at = operands[0], MASK_AT[op.name]
+        added = masks_in_scope(machine, pointer).get((self.variable, self.axis))
+        if added is None:
+            return inner(machine, op, operands)
+        edits.elements[self.site] = pointer.element[4:-1]
+        edits.ranks[self.site] = len(pointer.shape)
+        mask = operands[at].data if len(operands) > at else None
+        if any_set(~added if mask is None else mask & ~added):
+            edits.took_effect(self)
+        both = added if mask is None else mask & added
+        changed = [*operands[:at], Tile(both, pointer.shape, "i1"), *operands[at + 1 :]]
+        if op.name == "tt.load" and len(changed) == 2 and can_fill(pointer.element[4:-1]):
+            changed.append(constant(pointer, 0))
+        return inner(machine, op, changed)
+
+
+def masks_in_scope(machine: Machine, pointer: Tile) -> dict[tuple[str, int | None], Tensor]:
+    """The kernel's variables that could be a mask of a tile of pointers, with the axis that they run along."""
+    found: dict[tuple[str, int | None], Tensor] = {}
+    rank = len(pointer.shape)
+    for name, tile, _ in named_values(machine, machine.scope):
+        if tile.element != "i1" or not tile.shape:
+            continue
+        if tile.shape == pointer.shape:
+            found[name, None if rank > 1 else 0] = tile.data
+        elif len(tile.shape) == 1:
+            for axis in (axis for axis, size in enumerate(pointer.shape) if size == tile.shape[0]):
+                shape = [tile.data.shape[0]] + [1] * rank
+                shape[axis + 1] = tile.data.shape[1]
+                found[name, axis] = tile.data.reshape(shape)
+    return found
+
+
+@dataclass(frozen=True)
+class Shifted(AtSite):
+    """A comparison of indices whose right side is one more, or one less."""
+
+    site: Site
+    by: int
+    cause = "wrong-bound"
+
+    @property
+    def alternatives(self) -> Any:
+        return ("shifted", self.site)
+
+    def run(self, edits: Edits, machine: Machine, op: Op, operands: list[Tile], inner: Inner) -> Any:
+        a, b = operands
+        shifted = Tile(b.data + self.by, b.shape, b.element, None, b.poison)
+        edits.took_effect(self)
+        return inner(machine, op, [a, shifted])
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def _variables(machine: Machine, scope: Scope, launch: Launch, lanes: int) -> _V
         if isinstance(value, int) and not isinstance(value, bool):
             found.scalars[name] = torch.tensor([value])
     blocks = {n: v for n, v in launch.constexprs.items() if isinstance(v, int) and not isinstance(v, bool) and v > 1}
-    for name, tile, in_loop in _named(machine, scope):
+    for name, tile, in_loop in named_values(machine, scope):
         if tile.shape == (lanes,) and tile.element == "i1":
             found.masks[name] = tile.data.expand(-1, lanes)
         elif tile.shape == (lanes,) and elements.is_integer(tile.element):
@@ -136,7 +136,7 @@ def _variables(machine: Machine, scope: Scope, launch: Launch, lanes: int) -> _V
     return found
 
 
-def _named(machine: Machine, scope: Scope) -> Iterator[tuple[str, Tile, bool]]:
+def named_values(machine: Machine, scope: Scope) -> Iterator[tuple[str, Tile, bool]]:
     """Names that the user gave, with their values, the outermost first; whether each was made inside a loop."""
     chain = []
     here: Scope | None = scope

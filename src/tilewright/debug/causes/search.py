@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets
 from tilewright.debug.causes.change import Change, Edits
 from tilewright.debug.causes.launches import LargerGrid, StrideOf, Swapped
-from tilewright.debug.causes.masks import Bounded, Other, WhereOther
+from tilewright.debug.causes.masks import Bounded, Masked, Other, Shifted, WhereOther
 from tilewright.debug.causes.padding import Excluded, Filled
 from tilewright.debug.causes.survey import Survey
 from tilewright.debug.causes.whole import InSequence, OneMoreTurn, ZeroedMemory
@@ -265,7 +265,9 @@ def _unlikelihood(change: Change) -> int:
     return _BY_LIKELIHOOD.index(type(change))
 
 
-_BY_LIKELIHOOD = (Bounded, Other, WhereOther, PythonDivision, Swapped, StrideOf, OneMoreTurn, Filled, Excluded) + (
+_BY_LIKELIHOOD = (Bounded, Other, WhereOther, Masked, PythonDivision, Swapped, StrideOf, OneMoreTurn, Shifted) + (
+    Filled,
+    Excluded,
     WideOffsets,
     LargerGrid,
     InSequence,

@@ -54,6 +54,12 @@ def binary(site: Site, kinds: tuple[type[ast.operator], ...]) -> ast.BinOp | Non
     return found if isinstance(found, ast.BinOp) else None
 
 
+def comparison(site: Site) -> ast.Compare | None:
+    """The comparison of two values at a site."""
+    found = _innermost(site, lambda node: isinstance(node, ast.Compare) and len(node.ops) == 1)
+    return found if isinstance(found, ast.Compare) else None
+
+
 def loop(site: Site) -> ast.For | None:
     """The ``for`` whose range is at a site."""
     found = [n for n in _nodes(site.file) if isinstance(n, ast.For) and n.lineno <= site.line <= _end(n.iter)]

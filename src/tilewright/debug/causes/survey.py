@@ -18,10 +18,13 @@ from tilewright.debug.causes.masks import (
     FILLERS,
     MASK_AT,
     Bounded,
+    Masked,
     Other,
+    Shifted,
     WhereOther,
     can_fill,
     filler,
+    masks_in_scope,
     region_of,
     same_value,
 )
@@ -32,6 +35,7 @@ from tilewright.debug.causes.whole import InSequence, OneMoreTurn, ZeroedMemory
 from tilewright.debug.executor import elements
 from tilewright.debug.executor.machine import Handler, Machine
 from tilewright.debug.executor.tile import Tile, all_set, any_set
+from tilewright.debug.guard import is_users_code
 from tilewright.launch.launch import Launch
 from tilewright.launch.ttir import Module, Op
 
@@ -48,6 +52,9 @@ class Access:
     beyond: bool = False  # some lane that took part was outside along a dim
     short: bool = False  # some lane that did not was inside
     others: set[str] = field(default_factory=set)
+    masks: dict[tuple[str, int | None], None] = field(
+        default_factory=dict
+    )  # of the kernel's that would leave lanes out
 
     def agreed(self) -> Axes:
         """Axes whose dim is known for certain."""
@@ -75,6 +82,7 @@ class Survey(Edits):
     reductions: dict[Site, tuple[str, ...]] = field(default_factory=dict)  # with what leaves a lane out of them
     reduced: dict[tuple[Site, int], tuple[str, ...]] = field(default_factory=dict)  # values, and the axis reduced
     wheres: dict[Site, set[str]] = field(default_factory=dict)  # with the constants that they give otherwise
+    compared: dict[Site, None] = field(default_factory=dict)
     divisions: set[Site] = field(default_factory=set)
     loops: set[Site] = field(default_factory=set)
     narrow: set[tuple[str, int]] = field(default_factory=set)
@@ -148,9 +156,10 @@ class Survey(Edits):
                 found += [Bounded(site, access.tensor, own) for own in dict.fromkeys((axes, ()))]
             if axes and access.short:
                 found.append(Bounded(site, access.tensor, axes, exactly=True))
+            found += [Masked(site, variable, axis) for variable, axis in access.masks]
         for site, others in self.wheres.items():
             found += [WhereOther(site, value) for value in FILLERS if value not in others]
-        return found
+        return found + [Shifted(site, by) for site in self.compared for by in (1, -1)]
 
     def fills(self) -> list[Change]:
         """Reductions that padded lanes reach, and the values that bring them there."""
@@ -210,6 +219,9 @@ def _access(survey: Survey, machine: Machine, op: Op, operands: list[Tile], site
     bounded = inside & within(pointer, region, axes)
     access.beyond |= any_set(live & ~bounded)
     access.short |= mask is not None and any_set(~mask & bounded)
+    for key, added in masks_in_scope(machine, pointer).items():
+        if any_set(live & ~added):
+            access.masks[key] = None
     if op.name == "tt.load" and mask is not None and not all_set(mask) and can_fill(pointer.element[4:-1]):
         access.others.add(_current_other(operands))
 
@@ -241,6 +253,11 @@ def _division(survey: Survey, machine: Machine, op: Op, operands: list[Tile], si
         survey.divisions.add(site)
 
 
+def _comparison(survey: Survey, machine: Machine, op: Op, operands: list[Tile], site: Site) -> None:
+    if operands[0].shape and is_users_code(site.file):
+        survey.compared[site] = None
+
+
 def _where(survey: Survey, machine: Machine, op: Op, operands: list[Tile], site: Site) -> None:
     condition, _, no = operands
     if no.data.numel() == 1 and can_fill(no.element) and not all_set(condition.data):
@@ -258,6 +275,7 @@ _LOOKS: Mapping[str, _Look] = {
     **dict.fromkeys(REDUCTIONS, _reduction),
     **dict.fromkeys(("arith.divf", "tt.precise_divf", "tt.approx_divf"), _quotient),
     "arith.select": _where,
+    "arith.cmpi": _comparison,
     "arith.divsi": _division,
     "arith.remsi": _division,
 }

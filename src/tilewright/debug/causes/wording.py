@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from traceback import StackSummary
 
-from tilewright.debug.causes import atomics, source
+from tilewright.debug.causes import atomics, rewriting, source
 from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets
 from tilewright.debug.causes.change import Change
 from tilewright.debug.causes.guards import GuardedDivisor, GuardedMaximum
 from tilewright.debug.causes.launches import LargerGrid, StrideOf, Swapped
-from tilewright.debug.causes.masks import Bounded, Other, WhereOther
+from tilewright.debug.causes.masks import Bounded, Masked, Other, Shifted, WhereOther
 from tilewright.debug.causes.naming import Condition, Names
 from tilewright.debug.causes.padding import Excluded, Filled
 from tilewright.debug.causes.precision import AllWidened, Widened
@@ -23,7 +23,6 @@ from tilewright.records import Edit, Finding
 
 _FLOATS = {"0": "0.0", "1": "1.0", "-inf": 'float("-inf")', "inf": 'float("inf")'}
 _WIDE = {"f32": "tl.float32", "f64": "tl.float64"}
-_NARROW_NAMES = ("float16", "bfloat16", "float32")
 
 
 class Wording:
@@ -32,7 +31,8 @@ class Wording:
     Args:
         names: conditions that were collected while the changes ran.
         findings: what they mend, for lines that a change itself does not have.
-        is_float: whether the values that an access or a reduction at a site deals with are floats.
+        floats: sites that deal with floats.
+        ranks: of the tiles at sites.
         launches: of some cases.
         fresh: stacks on which the launcher got uninitialised memory.
     """
@@ -41,11 +41,12 @@ class Wording:
         self,
         names: Names,
         findings: Sequence[Finding],
-        is_float: Callable[[Site], bool],
+        floats: set[Site],
+        ranks: Mapping[Site, int],
         launches: Sequence[Launch],
         fresh: Sequence[StackSummary] = (),
     ) -> None:
-        self._names, self._findings, self._is_float = names, findings, is_float
+        self._names, self._findings, self._floats, self._ranks = names, findings, floats, ranks
         self._launches, self._fresh = launches, fresh
 
     def edits(self, changes: Iterable[Change]) -> tuple[Edit, ...]:
@@ -64,14 +65,18 @@ class Wording:
                 return _at(change.site, self._where(change))
             case Bounded():
                 return _at(change.site, self._bounded(change))
+            case Masked():
+                return _at(change.site, self._masked(change))
+            case Shifted():
+                return _at(change.site, rewriting.shifted(change))
             case Excluded():
                 return _at(change.site, self._excluded(change))
             case Filled():
                 return self._filled(change)
             case PythonDivision():
-                return _at(change.site, _division(change.site))
+                return _at(change.site, rewriting.division(change.site))
             case OneMoreTurn():
-                return _turn(change.site)
+                return rewriting.one_more_turn(change.site)
             case Swapped():
                 return self._swapped(change)
             case StrideOf():
@@ -79,9 +84,9 @@ class Wording:
             case LargerGrid():
                 return self._grid(change)
             case GuardedMaximum():
-                return _guarded(change.site, '{0} = tl.where({0} == float("-inf"), 0.0, {0})')
+                return rewriting.guarded(change.site, '{0} = tl.where({0} == float("-inf"), 0.0, {0})')
             case GuardedDivisor():
-                return _at(change.site, _divisor(change.site))
+                return _at(change.site, rewriting.divisor(change.site))
             case InSequence():
                 return self._atomic()
             case ZeroedMemory():
@@ -93,7 +98,7 @@ class Wording:
         raise TypeError(f"no words for {type(change).__name__}")
 
     def _value(self, site: Site, word: str) -> str:
-        return _FLOATS[word] if self._is_float(site) or word in ("-inf", "inf") else word
+        return _FLOATS[word] if site in self._floats or word in ("-inf", "inf") else word
 
     # --------------------------------------------------------------------------------------------- masks
 
@@ -130,6 +135,22 @@ class Wording:
         conditions = self._conditions(change, site)
         return conditions[0] if len(conditions) == 1 else " & ".join(f"({c})" for c in conditions)
 
+    def _masked(self, change: Masked) -> str:
+        written = source.call(change.site)
+        rank = 1 if change.axis is None else self._ranks.get(change.site, 1)
+        index = "" if rank == 1 else "[" + ", ".join(":" if i == change.axis else "None" for i in range(rank)) + "]"
+        before = None if written is None else source.keyword(written, "mask")
+        added = change.variable + index
+        if before is None:
+            words = f"mask={added}"
+        else:
+            words = (
+                f"mask={source.text(before) if isinstance(before, ast.Name) else f'({source.text(before)})'} & {added}"
+            )
+        if change.site.op == "tt.load" and (written is None or source.keyword(written, "other") is None):
+            words += f", other={self._value(change.site, '0')}"
+        return words
+
     def _where(self, change: WhereOther) -> str:
         written, value = source.call(change.site), self._value(change.site, change.value)
         if written is None or len(written.args) != 3:
@@ -150,7 +171,7 @@ class Wording:
         return f"{source.text(written.func)}({', '.join([inner, *rest])})"
 
     def _filled(self, change: Filled) -> Edit:
-        name = _assigned(change.site) or "…"
+        name = rewriting.assigned(change.site) or "…"
         words = (
             f"{name} = tl.where({self._joined(change, change.site)}, {name}, {self._value(change.site, change.value)})"
         )
@@ -164,9 +185,9 @@ class Wording:
         for change in changes:
             wide = _WIDE[change.element]
             line = source.statement(change.site.file, change.site.line)
-            rewritten = _with_type(line, wide)
-            name = _assigned(change.site)
-            declared = None if rewritten != line or name is None else _declaration(change.site, name, wide)
+            rewritten = rewriting.with_type(line, wide)
+            name = rewriting.assigned(change.site)
+            declared = None if rewritten != line or name is None else rewriting.declaration(change.site, name, wide)
             if declared is not None:
                 found.append(declared)
             elif rewritten != line:
@@ -181,10 +202,10 @@ class Wording:
             if finding.file is None or finding.line is None:
                 continue
             around = source.function(finding.file, finding.line)
-            both = [] if around is None else [n for n in ast.walk(around) if _names_both(n, change)]
+            both = [] if around is None else [n for n in ast.walk(around) if rewriting.names_both(n, change)]
             if both:
                 at = min(both, key=lambda node: len(source.text(node)))
-                return Edit(finding.file, at.lineno, f"{source.text(_exchanged(at, change))}: {words}")  # type: ignore[attr-defined]
+                return Edit(finding.file, at.lineno, f"{source.text(rewriting.exchanged(at, change))}: {words}")  # type: ignore[attr-defined]
         return self._on_finding(words)
 
     def _zeroed(self) -> Edit:
@@ -268,111 +289,3 @@ def _comparisons(function: ast.FunctionDef | None) -> set[tuple[str, str]]:
             if isinstance(vector, ast.Name) and isinstance(bound, ast.Name):
                 found.add((vector.id, bound.id))
     return found
-
-
-def _division(site: Site) -> str:
-    kind = ast.Mod if site.op == "arith.remsi" else ast.FloorDiv
-    written = source.binary(site, (kind,))
-    if written is None:
-        return "(a % n + n) % n: of a negative number % is negative here"
-    a, b = (_operand(side) for side in (written.left, written.right))
-    rest = f"({a} % {b} + {b}) % {b}"
-    return rest if kind is ast.Mod else f"({a} - {rest}) // {b}"
-
-
-def _operand(node: ast.expr) -> str:
-    simple = isinstance(node, (ast.Name, ast.Constant, ast.Call, ast.Subscript, ast.Attribute))
-    return source.text(node) if simple else f"({source.text(node)})"
-
-
-def in_64_bits(site: Site) -> Edit:
-    """Where an offset first wraps, its left side in 64 bits."""
-    written = source.binary(site, (ast.Mult, ast.Add, ast.Sub, ast.LShift))
-    if written is None:
-        return _at(site, "the offset in 64 bits: .to(tl.int64) before the product")
-    left, right = written.left, written.right
-    if isinstance(left, ast.Constant):
-        left, right = right, left
-    sign = {ast.Mult: "*", ast.Add: "+", ast.Sub: "-", ast.LShift: "<<"}[type(written.op)]
-    return _at(site, f"{_operand(left)}.to(tl.int64) {sign} {_operand(right)}")
-
-
-def _guarded(site: Site, form: str) -> Edit:
-    return Edit(site.file, site.line, "then " + form.format(_assigned(site) or "…"))
-
-
-def _divisor(site: Site) -> str:
-    written = source.binary(site, (ast.Div,))
-    if written is None:
-        return "a divisor of 0.0 to be 1.0"
-    left, right = _operand(written.left), source.text(written.right)
-    return f"{left} / tl.where({right} == 0.0, 1.0, {right})"
-
-
-def _turn(site: Site) -> Edit:
-    written = source.loop(site)
-    if written is None or not isinstance(written.iter, ast.Call) or not written.iter.args:
-        return _at(site, "one more turn of this loop")
-    given = written.iter.args
-    ends_at = 0 if len(given) == 1 else 1
-    step = given[2] if len(given) > 2 else None
-    changed = [source.text(a) for a in given]
-    changed[ends_at] = _later(given[ends_at], step)
-    keywords = [f"{k.arg}={source.text(k.value)}" for k in written.iter.keywords]
-    words = f"for {source.text(written.target)} in {source.text(written.iter.func)}({', '.join(changed + keywords)}):"
-    return Edit(site.file, written.lineno, words)
-
-
-def _later(end: ast.expr, step: ast.expr | None) -> str:
-    """An end that is one step further, written as its author would have."""
-    if isinstance(end, ast.BinOp) and isinstance(end.op, ast.FloorDiv):
-        return f"tl.cdiv({source.text(end.left)}, {source.text(end.right)})"
-    if isinstance(end, ast.BinOp) and isinstance(end.op, ast.Sub):
-        return source.text(end.left)
-    return f"{source.text(end)} + {'1' if step is None else source.text(step)}"
-
-
-def _assigned(site: Site) -> str | None:
-    """The variable that a statement assigns to."""
-    around = source.function(site.file, site.line)
-    for node in ast.walk(around) if around is not None else ():
-        if isinstance(node, (ast.Assign, ast.AugAssign)) and node.lineno <= site.line <= (node.end_lineno or 0):
-            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            return target.id if isinstance(target, ast.Name) else None
-    return None
-
-
-def _with_type(line: str, wide: str) -> str:
-    for narrow in _NARROW_NAMES:
-        if f"tl.{narrow}" != wide:
-            line = line.replace(f"tl.{narrow}", wide)
-    return line
-
-
-def _declaration(site: Site, name: str, wide: str) -> Edit | None:
-    """The line that gives a variable its type, with another type there."""
-    around = source.function(site.file, site.line)
-    for node in ast.walk(around) if around is not None else ():
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
-            line = source.statement(site.file, node.lineno)
-            if _with_type(line, wide) != line:
-                return Edit(site.file, node.lineno, _with_type(line, wide))
-    return None
-
-
-def _names_both(node: ast.AST, change: Swapped) -> bool:
-    if not isinstance(node, (ast.BinOp, ast.Call)):
-        return False
-    return {change.first, change.second} <= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-
-
-class _Exchange(ast.NodeTransformer):
-    def __init__(self, change: Swapped) -> None:
-        self._other = {change.first: change.second, change.second: change.first}
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        return ast.copy_location(ast.Name(self._other.get(node.id, node.id), node.ctx), node)
-
-
-def _exchanged(node: ast.AST, change: Swapped) -> ast.AST:
-    return _Exchange(change).visit(ast.parse(source.text(node), mode="eval").body)  # type: ignore[no-any-return]
