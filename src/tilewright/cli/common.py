@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import json
 import os
+import re
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +20,11 @@ from tilewright.debug import interprets
 from tilewright.errors import TilewrightError, UsageError
 from tilewright.hardware.targets import all_targets
 from tilewright.records import Case, CaseDone, Compared, Event, Tried, to_dict
+from tilewright.spec.address import KernelCall
 
 if TYPE_CHECKING:
     from tilewright.records import Environment
-    from tilewright.spec.load import KernelCall
+    from tilewright.spec.address import Named
     from tilewright.spec.operator import Operator
 
 Target = Annotated[
@@ -190,9 +193,7 @@ def kernel_call(args: str | None, grid: str | None) -> KernelCall | None:
         return None
     if args is None or grid is None:
         raise UsageError("--args and --grid go together", "for a bare kernel give both")
-    load = importlib.import_module("tilewright.spec.load")
-    call: KernelCall = load.KernelCall(args, grid)
-    return call
+    return KernelCall(args, grid)
 
 
 def interpreting() -> bool:
@@ -210,30 +211,41 @@ def operators(target: str, call: KernelCall | None = None) -> tuple[Operator, ..
 
 
 def wanted_cases(
-    texts: Sequence[str] | None, operator: Operator, store: Any
+    texts: Sequence[str] | None, operator: Operator | Named, store: Any
 ) -> tuple[list[Case] | None, list[dict[str, Any]] | None]:
     """--case as exact cases (ids of earlier runs) and as sizes."""
     if not texts:
         return None, None
-    cases = importlib.import_module("tilewright.debug.cases")
     exact: list[Case] = []
     sizes: list[dict[str, Any]] = []
     for text in texts:
         if "=" in text:
-            sizes.append(cases.parse(text))
+            sizes.append(sizes_in(text))
         else:
             exact.append(_case_by_id(text, operator, store))
     return exact or None, sizes or None
 
 
-def wanted_sizes(texts: Sequence[str] | None, operator: Operator, store: Any) -> list[dict[str, Any]] | None:
+def sizes_in(text: str) -> dict[str, Any]:
+    """``"M=129, N=127, dtype=bf16, causal=True"`` as a dictionary; bare words are text."""
+    arguments: dict[str, Any] = {}
+    for word in re.split(r"[,\s]+(?=\w+=)", text.strip()):
+        name, _, value = word.partition("=")
+        try:
+            arguments[name.strip()] = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError):
+            arguments[name.strip()] = value.strip()
+    return arguments
+
+
+def wanted_sizes(texts: Sequence[str] | None, operator: Operator | Named, store: Any) -> list[dict[str, Any]] | None:
     """--case as sizes, those of earlier cases with their dtype: for stages that draw inputs of their own."""
     exact, sizes = wanted_cases(texts, operator, store)
     known = [{**case.arguments, **({"dtype": case.dtype} if case.dtype else {})} for case in exact or ()]
     return [*known, *(sizes or ())] or None
 
 
-def _case_by_id(text: str, operator: Operator, store: Any) -> Case:
+def _case_by_id(text: str, operator: Operator | Named, store: Any) -> Case:
     errors = importlib.import_module("tilewright.errors")
     found = store.find_case(operator.name, text)
     if len(found) == 1:

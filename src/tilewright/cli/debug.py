@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from dataclasses import replace
 from pathlib import Path
@@ -41,18 +42,29 @@ def command(
 ) -> None:
     executor = _executor(interpreter=common.interpreting() or interpreter, both=both, device=device)
     call = common.kernel_call(args, grid)
-    operators = common.operators(target, call)
-    with common.session(
-        f"debug {target}", [o.name for o in operators], json, store, no_store, plain=pdb or None
-    ) as session:
+    stage = importlib.import_module("tilewright.debug.stage")
+    options = stage.DebugOptions(
+        target=arch,
+        seed=seed,
+        pdb=pdb,
+        executor=executor,
+        budget_seconds=budget or None,
+        stdout_to_stderr=json == "-",
+    )
+    with contextlib.ExitStack() as stack:
+        child = stack.enter_context(stage.Session(options))
+        operators = child.load(target, call, options)
+        names = [operator.name for operator in operators]
+        session = stack.enter_context(
+            common.session(f"debug {target}", names, json, store, no_store, plain=pdb or None)
+        )
         reports = []
         for operator in operators:
             shown = shown_target(target, operator, operators)
             try:
-                options = _options(
-                    operator, session, case, pdb=pdb, executor=executor, arch=arch, budget=budget, seed=seed
-                )
-                report = debug(session, operator, options, call, shown)
+                exact, sizes = common.wanted_cases(case, operator, session.store)
+                wanted = replace(options, exact=exact, cases=sizes)
+                report = debug(session, operator.name, operator.address, wanted, shown, child)
             except TilewrightError as error:
                 if len(operators) == 1:
                     raise
@@ -69,24 +81,25 @@ def command(
     raise typer.Exit(session.exit_code)
 
 
-def debug(session: common.Session, operator: Any, options: Any, call: Any, target: str) -> DebugReport:
+def debug(
+    session: common.Session, name: str, address: Any, options: Any, target: str, child: Any = None
+) -> DebugReport:
     """Runs the stage, shows its report, keeps the smallest cases so that --case finds them.
 
     Raises:
         KeyboardInterrupt: the user ended it from within the debugger.
     """
     stage = importlib.import_module("tilewright.debug.stage")
-    load = importlib.import_module("tilewright.spec.load")
     options = replace(options, on_terminal=session.console.close)  # a live line would draw over pdb
     try:
-        report: DebugReport = session.drain(stage.run(operator.name, load.address(operator, call), options))
+        report: DebugReport = session.drain(stage.run(name, address, options, child))
     except Stopped as stopped:
         session.console.line(stopped.what)
         raise KeyboardInterrupt from None
     for case in report.smallest.values():
         session.store.add(session.run_id, case)
     session.keep(report)
-    session.console.debug_report(report, _typed(target, call), stage.smallest_by_finding(report))
+    session.console.debug_report(report, _typed(target, address.call), stage.smallest_by_finding(report))
     return report
 
 
@@ -112,18 +125,3 @@ def _executor(*, interpreter: bool, both: bool, device: bool) -> str:
 def _typed(target: str, call: Any) -> tuple[str, ...]:
     """The words that name an operator on the command line, with the example arguments of a bare kernel."""
     return (target,) if call is None else (target, "--args", call.arguments, "--grid", call.grid)
-
-
-def _options(operator: Any, session: common.Session, case: list[str] | None, **given: Any) -> Any:
-    stage = importlib.import_module("tilewright.debug.stage")
-    exact, sizes = common.wanted_cases(case, operator, session.store)
-    return stage.DebugOptions(
-        target=given["arch"],
-        exact=exact,
-        cases=sizes,
-        seed=given["seed"],
-        pdb=given["pdb"],
-        executor=given["executor"],
-        budget_seconds=given["budget"] or None,
-        stdout_to_stderr=session.json_path == "-",
-    )

@@ -109,7 +109,8 @@ class _Pipeline:
             executor=self._given["executor"],
             stdout_to_stderr=self._session.json_path == "-",
         )
-        report = debug_verb.debug(self._session, operator, options, None, target)
+        address = importlib.import_module("tilewright.spec.load").address(operator)
+        report = debug_verb.debug(self._session, operator.name, address, options, target)
         self._debug.append((target, report))
         self._session.worsen(report.exit_code)
         return not report.errors

@@ -38,12 +38,13 @@ def debug(
     """
     # Imported at the call: importing the package must not import torch.
     stage = importlib.import_module("tilewright.debug.stage")
+    here = importlib.import_module("tilewright.debug.here")
     load = importlib.import_module("tilewright.spec.load")
     if interprets():
         options = {"executor": "interpreter", **options}  # this process's kernels are the interpreter's objects
     wanted = stage.DebugOptions(cases=cases, **options)
     if wanted.executor == "checked" and not wanted.pdb and not interprets():
-        events = stage.run(operator.name, operator, wanted, stage.Here(wanted))
+        events = stage.run(operator.name, operator, wanted, here.Here(wanted))
     else:
         events = stage.run(operator.name, load.address(operator), wanted)
     report: DebugReport = drain(events, on_event)

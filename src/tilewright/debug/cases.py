@@ -99,18 +99,6 @@ def _check_sizes(operator: Operator, given: Mapping[str, Any]) -> None:
                 raise UsageError(f"{name}={size!r} is no size of {operator.name}", "give a whole number, 0 or more")
 
 
-def parse(text: str) -> dict[str, Any]:
-    """``"M=129, N=127, dtype=bf16, causal=True"`` as a dictionary; bare words are text."""
-    arguments: dict[str, Any] = {}
-    for word in re.split(r"[,\s]+(?=\w+=)", text.strip()):
-        name, _, value = word.partition("=")
-        try:
-            arguments[name.strip()] = ast.literal_eval(value.strip())
-        except (ValueError, SyntaxError):
-            arguments[name.strip()] = value.strip()
-    return arguments
-
-
 # ------------------------------------------------------------------------------------------------ sizes
 
 

@@ -7,10 +7,11 @@ A case may name a configuration beside its sizes: ``N=65 BLOCK=128``. What the i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tilewright.debug import cases
+from tilewright.debug.plan import Plan
 from tilewright.errors import UnknownDim
 from tilewright.hardware.target import Target
 from tilewright.launch.capture import Choose, config_values, every_config, first_config, record
@@ -22,17 +23,6 @@ from tilewright.spec.space import LAUNCH_OPTIONS
 
 MOST = 24
 """Configurations checked of one operator, the default one included."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Cases in the order they are run. ``configured`` of them name a configuration; ``default`` is 1 where the
-    others run in one of the ``total`` distinct ones, and not in one chosen by the sizes."""
-
-    cases: tuple[Case, ...]
-    configured: tuple[Case, ...] = ()
-    total: int = 0
-    default: int = 0
 
 
 def split(operator: Operator, case: Case) -> tuple[Case, Config | None]:

@@ -24,9 +24,10 @@ from tilewright.launch.compile import lower
 from tilewright.launch.host import inputs_of
 from tilewright.process import Emitter
 from tilewright.records import Case, CaseResult, Config, Disagreement, Finding
+from tilewright.spec.address import Address
 from tilewright.spec.golden import Expected
 from tilewright.spec.inputs import Inputs
-from tilewright.spec.load import Address, resolve
+from tilewright.spec.load import resolve
 from tilewright.spec.operator import Operator
 from tilewright.spec.poison import ALLOCATIONS, Poisoned, poison
 

@@ -12,8 +12,8 @@ import torch
 from tilewright.debug import cases, configs
 from tilewright.debug.causes.diagnose import explained
 from tilewright.debug.check import check_case
-from tilewright.debug.configs import Plan
 from tilewright.debug.debugger import Debugger
+from tilewright.debug.plan import Plan
 from tilewright.debug.shrink import Shrinker
 from tilewright.debug.tuner import keys
 from tilewright.errors import LauncherFailed, TilewrightError
@@ -22,7 +22,8 @@ from tilewright.launch.capture import record
 from tilewright.launch.host import inputs_of
 from tilewright.process import Emitter
 from tilewright.records import Case, CaseResult, Config, Finding
-from tilewright.spec.load import Address, resolve
+from tilewright.spec.address import Address
+from tilewright.spec.load import resolve
 from tilewright.spec.operator import Operator
 
 

@@ -1,19 +1,18 @@
-"""The debug stage: cases planned, run one by one in a child process, failures made small."""
+"""The debug stage: cases planned, run one by one in a child process, failures made small.
+
+What imports torch, Triton and the user's file is the child alone: this process has nothing to wait for.
+"""
 
 from __future__ import annotations
 
-import importlib
-import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
-
-import torch
+from typing import TYPE_CHECKING, Any, Literal
 
 from tilewright.debug.agreement import ONLY_INTERPRETER, together
-from tilewright.debug.configs import Plan
 from tilewright.debug.patience import STILL_RUNNING
+from tilewright.debug.plan import Plan
 from tilewright.errors import ChildFailed, NoGpu, TilewrightError, UsageError
 from tilewright.hardware.probe import gpu_name
 from tilewright.process import Limits, Worker
@@ -31,12 +30,15 @@ from tilewright.records import (
     fault_key,
     finding_name,
 )
-from tilewright.spec.load import Address
-from tilewright.spec.operator import Operator
+from tilewright.spec.address import Address, KernelCall, Named
 from tilewright.wording import part
+
+if TYPE_CHECKING:
+    from tilewright.spec.operator import Operator
 
 INTERPRETER_ENVIRONMENT = {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
 COMPILING_ENVIRONMENT = {"TRITON_INTERPRET": None, "OMP_NUM_THREADS": "1"}
+_LOAD = "tilewright.spec.load:named"
 _SESSION = "tilewright.debug.session:"
 _DEVICE = "tilewright.debug.device:"
 _EXECUTORS = ("checked", "interpreter", "both", "device")
@@ -239,9 +241,23 @@ class Session:
 
     def __init__(self, options: DebugOptions) -> None:
         self._executor, self._stdout_to_stderr = options.first_executor, options.stdout_to_stderr
+        self._on_terminal = options.on_terminal
         self._worker: Worker | None = None
         both = options.executor == "both" and not options.pdb
         self._second = Session(replace(options, executor="interpreter")) if both else None
+
+    def load(self, target: str, call: KernelCall | None, options: DebugOptions) -> tuple[Named, ...]:
+        """The operators that a name stands for, imported by the child.
+
+        Raises:
+            TilewrightError: as ``tilewright.spec.load.load`` does.
+            ChildFailed: importing them ends the child.
+        """
+        try:
+            found: tuple[Named, ...] = self._answer(_LOAD, {"target": target, "call": call}, Limits(), options)
+        except ChildFailed as failure:
+            raise ChildFailed(f"{failure.what} while {target} was imported", reason=failure.reason) from None
+        return found
 
     def plan(self, address: Address | Operator, options: DebugOptions) -> Plan:
         wanted = None if options.cases is None else [dict(case) for case in options.cases]
@@ -356,42 +372,23 @@ class Session:
         return result
 
     def _ask(self, task: str, address: Address | Operator, options: DebugOptions, **arguments: Any) -> Any:
+        limits = Limits(options.case_seconds, options.memory_bytes)
+        return self._answer(task, {"address": address, "target": options.target, **arguments}, limits, options)
+
+    def _answer(self, task: str, arguments: Mapping[str, Any], limits: Limits, options: DebugOptions) -> Any:
+        self._on_terminal = options.on_terminal  # of who asks now, for a child that others have used
         if self._worker is None:
             env = INTERPRETER_ENVIRONMENT if self._executor == "interpreter" else COMPILING_ENVIRONMENT
             self._worker = Worker(
-                env=env, interactive=True, stdout_to_stderr=self._stdout_to_stderr, on_pause=options.on_terminal
+                env=env,
+                interactive=True,
+                stdout_to_stderr=self._stdout_to_stderr,
+                on_pause=lambda: self._on_terminal(),
             )
-        limits = Limits(options.case_seconds, options.memory_bytes)
         try:
-            self._worker.submit(task, {"address": address, "target": options.target, **arguments}, limits)
+            self._worker.submit(task, arguments, limits)
             return self._worker.result()
         except ChildFailed:
             self._worker.kill()
             self._worker = None
             raise
-
-
-class Here(Session):
-    """A session in this process, for operators that were made in it: the checked executor needs no other."""
-
-    def _ask(self, task: str, address: Any, options: DebugOptions, **arguments: Any) -> Any:
-        module, _, name = task.partition(":")
-        function = getattr(importlib.import_module(module), name)
-        threads, hook = torch.get_num_threads(), sys.breakpointhook
-        try:
-            return function(_Silent(), address=address, target=options.target, **arguments)
-        finally:
-            torch.set_num_threads(threads)
-            sys.breakpointhook = hook
-
-
-class _Silent:
-    """Takes an emitter's place where nobody is told: the terminal is the caller's own."""
-
-    def __call__(self, event: Any) -> None:
-        """Nothing listens."""
-
-    def pause(self) -> None:
-        """No clock runs."""
-
-    resume = pause

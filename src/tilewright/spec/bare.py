@@ -6,22 +6,14 @@ import inspect
 import operator
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from tilewright.errors import UsageError
+from tilewright.spec.address import KernelCall
 from tilewright.spec.operator import Operator
 from tilewright.spec.space import LAUNCH_OPTIONS
-
-
-@dataclass(frozen=True)
-class KernelCall:
-    """Example arguments for a bare kernel, as Python text evaluated where the kernel was written."""
-
-    arguments: str
-    grid: str
 
 
 def of_kernel(kernel: Any, call: KernelCall, namespace: Mapping[str, Any]) -> Operator:

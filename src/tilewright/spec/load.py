@@ -27,7 +27,9 @@ from tilewright.errors import (
     TritonMissing,
     UsageError,
 )
-from tilewright.spec.bare import KernelCall as KernelCall
+from tilewright.spec.address import Address as Address
+from tilewright.spec.address import KernelCall as KernelCall
+from tilewright.spec.address import Named
 from tilewright.spec.bare import is_kernel, of_kernel
 from tilewright.spec.operator import Operator
 from tilewright.spec.space import Space
@@ -56,6 +58,11 @@ def load(target: str, call: KernelCall | None = None) -> tuple[Operator, ...]:
         f"{target!r} is no Python file, no package.module:name and no library operator",
         f"library operators: {', '.join(library_names()) or 'none'}",
     )
+
+
+def named(emit: Any, *, target: str, call: KernelCall | None) -> tuple[Named, ...]:
+    """For a process that asks: names and addresses of the operators that :func:`load` finds here."""
+    return tuple(Named(operator.name, address(operator, call)) for operator in load(target, call))
 
 
 def library_names() -> tuple[str, ...]:
@@ -208,15 +215,6 @@ def _shown(path: Path) -> str:
 
 
 # --------------------------------------------------------------------------- the way to a child process
-
-
-@dataclass(frozen=True)
-class Address:
-    """How a child process finds an operator: by file and name, or rebuilt from named parts."""
-
-    origin: str
-    call: KernelCall | None = None
-    parts: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
