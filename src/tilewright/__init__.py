@@ -15,6 +15,7 @@ from tilewright.tune import tune as tune
 
 if TYPE_CHECKING:
     from tilewright.debug.executor.execute import execute
+    from tilewright.debug.repro.reproduce import write_repro
     from tilewright.hardware.targets import find as target
     from tilewright.records import Case, Config
     from tilewright.spec import values
@@ -33,6 +34,7 @@ _WHERE = {
     "operator": ("tilewright.spec.operator", "operator"),
     "target": ("tilewright.hardware.targets", "find"),
     "values": ("tilewright.spec.values", ""),
+    "write_repro": ("tilewright.debug.repro.reproduce", "write_repro"),
 }
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     "target",
     "tune",
     "values",
+    "write_repro",
 ]
 
 

@@ -401,3 +401,15 @@ def _perform(task: str, arguments: dict[str, Any], emit: Emitter) -> tuple[str, 
         failure = ChildFailed(f"{type(error).__name__}: {error} ({where})", reason="crashed")
         failure.__notes__ = [traceback.format_exc()]
         return "error", failure
+
+
+def run_script(path: str | os.PathLike[str], seconds: float) -> int | None:
+    """Runs a Python script to its end, unheard; its exit status, or None where it took longer than ``seconds``."""
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    try:
+        ended = subprocess.run(
+            [sys.executable, path], env=environment, capture_output=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    return ended.returncode

@@ -255,6 +255,15 @@ def finding_name(finding: Finding) -> str:
     return f"{finding.kind} {finding.tensor or finding.argument or ''} {finding.line or ''}{severity}"
 
 
+def worst(findings: Sequence[Finding]) -> Finding | None:
+    """The first of the gravest findings; None where there is nothing but notes and limits of our own."""
+    for severity in ("error", "warning"):
+        for finding in findings:
+            if finding.severity == severity and finding.kind != "unsupported":
+                return finding
+    return None
+
+
 @dataclass(frozen=True)
 class Config:
     """One point of a search space: meta-parameters and launch options by name."""

@@ -51,10 +51,12 @@ def test_an_operator_whose_reference_fails_does_not_end_the_file(tmp_path):
     assert re.search("PASS +second", ended.stdout)
 
 
-def test_a_bare_kernel_is_run_again_with_its_arguments(tmp_path):
+def test_a_bare_kernel_is_run_again_with_its_arguments_and_written_as_a_script(tmp_path):
     arguments = ("--args", "torch.randn(65), torch.empty(65), 65, BLOCK=128", "--grid", "(1,)")
-    first = debug(f"{SUBTLE}:copy_kernel", *arguments, cwd=tmp_path)
+    first = debug(f"{SUBTLE}:copy_kernel", *arguments, "--repro", "wild.py", cwd=tmp_path)
     assert first.returncode == 1, first.stderr
+    assert "wild.py: out-of-bounds-read in case no arguments; run here the fault shows (exit status 1)" in first.stdout
+    assert "copy_kernel[(1, 1, 1)](*args, **kwargs)" in (tmp_path / "wild.py").read_text()
     again = re.search(r"again: (tilewright debug .* --case \w+)", first.stdout).group(1)
     second = subprocess.run(
         f"{sys.executable} -m {again}", shell=True, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True

@@ -4,7 +4,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.debug import simpler
-from tilewright.debug.shrink import MOST_TRIES, Shrinker, worst
+from tilewright.debug.shrink import MOST_TRIES, Shrinker
 from tilewright.errors import UsageError
 from tilewright.records import Case, CaseResult, Finding
 
@@ -104,10 +104,3 @@ def test_tries_bound_the_search():
     finding = Finding(**{**vars(FAULT), "case": Case("op", {"N": 5000})})
     assert Shrinker(OPERATOR, checked).shrink(finding, 60.0, tries=3) == finding.case
     assert len(checked.asked) == 3
-
-
-def test_the_worst_finding_is_the_first_of_the_gravest():
-    note, limit = Finding("nondeterministic", "", "note"), Finding("unsupported", "")
-    warning = Finding("redundant-write", "", "warning")
-    assert worst([note, limit]) is None
-    assert worst([note, limit, warning, FAULT, BESIDE]) is FAULT

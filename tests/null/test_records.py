@@ -36,6 +36,7 @@ from tilewright.records import (
     drain,
     from_dict,
     to_dict,
+    worst,
 )
 
 CASE = Case(
@@ -271,3 +272,15 @@ def test_scalars_of_numpy_are_numbers():
     numpy = pytest.importorskip("numpy")
     plain = Case("f", {"M": 3, "p": 0.5, "flag": False})
     assert Case("f", {"M": numpy.int64(3), "p": numpy.float32(0.5), "flag": numpy.bool_(False)}).id == plain.id
+
+
+def test_the_worst_finding_is_the_first_of_the_gravest():
+    note, limit = Finding("nondeterministic", "", "note"), Finding("unsupported", "")
+    warning, fault, beside = (
+        Finding("redundant-write", "", "warning"),
+        Finding("mismatch", "a"),
+        Finding("mismatch", "b"),
+    )
+    assert worst([note, limit]) is None
+    assert worst([note, limit, warning]) is warning
+    assert worst([note, limit, warning, fault, beside]) is fault

@@ -12,7 +12,7 @@ import typer
 
 from tilewright.cli import common
 from tilewright.errors import Stopped, TilewrightError, UsageError
-from tilewright.records import DebugReport
+from tilewright.records import DebugReport, worst
 
 
 def command(
@@ -36,6 +36,15 @@ def command(
     budget: common.Budget = 60.0,
     seed: common.Seed = 0,
     json: common.Json = None,
+    repro: Annotated[
+        Path | None,
+        typer.Option(
+            "--repro",
+            metavar="PATH",
+            help="Write the worst finding as a script of its own: torch, triton and the kernel. "
+            "A PATH such as test_kernel.py holds a pytest too.",
+        ),
+    ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Also write a report page.")] = None,
     store: common.StorePath = None,
     no_store: common.NoStore = False,
@@ -58,7 +67,7 @@ def command(
         session = stack.enter_context(
             common.session(f"debug {target}", names, json, store, no_store, plain=pdb or None)
         )
-        reports = []
+        reports, found = [], []
         for operator in operators:
             shown = shown_target(target, operator, operators)
             try:
@@ -73,7 +82,10 @@ def command(
                 session.console.error(TilewrightError(f"{operator.name}: {error.what}", error.remedy))
                 continue
             reports.append((_typed(shown, call), report))
+            found.append((operator, report))
             session.worsen(report.exit_code)
+        if repro is not None:
+            _write_repro(session, repro, found, child, options)
         if html is not None:
             common_report = importlib.import_module("tilewright.cli.page")
             path = common_report.write(html, session, target, debug=reports)
@@ -101,6 +113,17 @@ def debug(
     session.keep(report)
     session.console.debug_report(report, _typed(target, address.call), stage.smallest_by_finding(report))
     return report
+
+
+def _write_repro(session: common.Session, path: Path, found: list[Any], child: Any, options: Any) -> None:
+    """Writes the first of the gravest findings of all operators as a script, and says what came of running it."""
+    gravest = worst([finding for _, report in found for finding in report.findings])
+    if gravest is None:
+        session.console.line(f"{path} is not written: there is nothing to reproduce")
+        return
+    operator, report = next((o, r) for o, r in found if gravest in r.findings)
+    written = child.write_repro(operator.address, report, path, options)
+    session.console.line(f"{path}: {written.finding.kind} in case {written.case.label}; {written.outcome}")
 
 
 def shown_target(target: str, operator: Any, operators: tuple[Any, ...]) -> str:

@@ -53,6 +53,7 @@ class Ran:
     found: tuple[Finding, ...] = ()  # by the checked executor
     complete: bool = True  # nothing was met that the executor does not support
     undeclared: list[Finding] = field(default_factory=list)  # results of another shape or dtype than declared
+    returned: tuple[Tensor, ...] = ()  # by the launcher
 
 
 @dataclass(frozen=True)
@@ -263,7 +264,8 @@ def _run(
     undeclared = results.as_declared(call.operator, call.case, found)
     launches = tuple(handler.launches)
     checks = tuple(failures.with_arguments(handler.findings(), launches, inputs))
-    return Ran(found.named, inputs, poisoned, failure, handler.memory, launches, checks, handler.complete, undeclared)
+    memory, complete = handler.memory, handler.complete
+    return Ran(found.named, inputs, poisoned, failure, memory, launches, checks, complete, undeclared, found.returned)
 
 
 # ---------------------------------------------------------------------------------------------- judging

@@ -89,12 +89,12 @@ def _gradients(outputs: tuple[Tensor, ...], leaves: list[Tensor], layout: str) -
         raise LauncherFailed(
             "grad= is declared, but no output requires grad", "wrap the kernels in a torch.autograd.Function"
         )
-    upstream = [_upstream(output, layout) for output in differentiable]
-    found = torch.autograd.grad(differentiable, leaves, upstream, allow_unused=True)
+    sent = [upstream(output, layout) for output in differentiable]
+    found = torch.autograd.grad(differentiable, leaves, sent, allow_unused=True)
     return tuple(g if g is not None else torch.zeros_like(leaf) for g, leaf in zip(found, leaves, strict=True))
 
 
-def _upstream(output: Tensor, layout: str) -> Tensor:
+def upstream(output: Tensor, layout: str) -> Tensor:
     """The gradient sent back through an output: random, the same for launcher and reference.
 
     In the layouts ``expanded-grad`` (all strides 0, as ``y.sum().backward()`` sends it) and

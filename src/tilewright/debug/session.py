@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ from tilewright.debug.causes.diagnose import explained
 from tilewright.debug.check import check_case
 from tilewright.debug.debugger import Debugger
 from tilewright.debug.plan import Plan
+from tilewright.debug.repro import reproduce
+from tilewright.debug.repro.reproduction import Reproduction
 from tilewright.debug.shrink import Shrinker
 from tilewright.debug.tuner import keys
 from tilewright.errors import LauncherFailed, TilewrightError
@@ -132,6 +135,14 @@ def explain_findings(
     """Findings, each with its smallest case, with the causes that were found within so many seconds."""
     _prepare(emit)
     return explained(_operator(address), findings, cases, find(target), seconds)
+
+
+def write_repro(
+    emit: Emitter, *, address: Address | Operator, finding: Finding, case: Case, path: Path, target: str
+) -> Reproduction:
+    """Writes a finding as a script, in its smallest case."""
+    _prepare(emit)
+    return reproduce.write(_operator(address), finding, case, path, find(target))
 
 
 def _prepare(emit: Emitter) -> Debugger:

@@ -7,7 +7,7 @@ tries are spent. It is deterministic: the same finding shrinks to the same case,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,12 +90,3 @@ class _Search:
 def is_same_fault(one: Finding, other: Finding) -> bool:
     """Whether two findings are of one kind, on one line and of one tensor."""
     return (one.kind, one.file, one.line, one.tensor) == (other.kind, other.file, other.line, other.tensor)
-
-
-def worst(findings: Sequence[Finding]) -> Finding | None:
-    """The first of the gravest findings; None where there is nothing but notes and limits of our own."""
-    for severity in ("error", "warning"):
-        for finding in findings:
-            if finding.severity == severity and finding.kind != "unsupported":
-                return finding
-    return None

@@ -8,11 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tilewright.debug.agreement import ONLY_INTERPRETER, together
 from tilewright.debug.patience import STILL_RUNNING
 from tilewright.debug.plan import Plan
+from tilewright.debug.repro.reproduction import SCRIPT_SECONDS, Reproduction, smallest_case
 from tilewright.errors import ChildFailed, NoGpu, TilewrightError, UsageError
 from tilewright.hardware.probe import gpu_name
 from tilewright.process import Limits, Worker
@@ -29,6 +31,7 @@ from tilewright.records import (
     StageStarted,
     fault_key,
     finding_name,
+    worst,
 )
 from tilewright.spec.address import Address, KernelCall, Named
 from tilewright.wording import part
@@ -352,6 +355,25 @@ class Session:
             found: Sequence[Finding] = self._ask(_SESSION + "explain_findings", address, options, **arguments)
         except TilewrightError:
             return findings
+        return found
+
+    def write_repro(
+        self, address: Address | Operator, report: DebugReport, path: Path, options: DebugOptions
+    ) -> Reproduction | None:
+        """Writes the worst finding of a report as a script; None where there is none.
+
+        Raises:
+            UsageError: its launcher cannot be cut out of its module, or its arguments cannot be written.
+        """
+        finding = worst(report.findings)
+        if finding is None:
+            return None
+        if not self._checked:  # which alone runs a kernel and stays on its feet
+            with Session(replace(options, executor="checked", pdb=False)) as other:
+                return other.write_repro(address, report, path, options)
+        given = {"finding": finding, "case": smallest_case(report, finding), "path": path, "target": options.target}
+        limits = Limits(options.case_seconds + SCRIPT_SECONDS, options.memory_bytes)
+        found: Reproduction = self._answer(_SESSION + "write_repro", {"address": address, **given}, limits, options)
         return found
 
     def close(self) -> None:
