@@ -335,18 +335,43 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Sample:
-    """One timed call. ``regime`` says what was timed, such as ``"device, cold L2"``."""
+class Measurement:
+    """Every sample of one shape in one process, in the order taken.
 
-    side: str
-    seconds: float
-    clock_mhz: int | None
+    ``order`` holds the side of each sample, as an index into ``sides``; a round is every side twice, in an order drawn
+    anew and then backwards. ``apart`` are the rounds in which the clock had dropped: kept here, left out of ratios.
+    ``swapped`` is whether the sides' memory was allocated in reverse order. ``conditions`` say what made the machine
+    unfit meanwhile. ``slowdown`` is by how much the control was made slower, None where there was none.
+    ``moved`` are bytes, read and written, of one call.
+    """
+
+    operator: str
+    case: Case
+    shape: str
     regime: str
+    process: int
+    swapped: bool
+    sides: tuple[str, ...]
+    order: tuple[int, ...]
+    seconds: tuple[float, ...]
+    clock_mhz: tuple[float, ...] = ()
+    apart: tuple[int, ...] = ()
+    conditions: tuple[str, ...] = ()
+    slowdown: float | None = None
+    warm_up_seconds: float = 0.0
+    config: Config | None = None
+    flops: float | None = None
+    moved: float | None = None
 
 
 @dataclass(frozen=True)
 class Timing:
-    """The samples of one side of one case, in seconds, and where they stood."""
+    """The samples of one side of one case, in seconds, and where they stood.
+
+    ``samples`` are some of them where there are many, ``apart`` how many more were set apart under a clock drop.
+    ``processes`` are the medians of each process, ``over_time`` those of successive stretches, process after process.
+    ``within`` and ``between`` are standard deviations of stretches inside a process and of processes, as shares.
+    """
 
     side: str
     count: int
@@ -357,11 +382,22 @@ class Timing:
     flops_per_second: float | None = None
     bytes_per_second: float | None = None
     samples: tuple[float, ...] = ()
+    apart: int = 0
+    processes: tuple[float, ...] = ()
+    over_time: tuple[float, ...] = ()
+    within: float | None = None
+    between: float | None = None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A ratio (baseline time over ours: above 1 we are faster) with its interval and verdict."""
+    """A ratio (baseline time over ours: above 1 we are faster) with its interval and verdict.
+
+    ``low`` and ``high`` are the 95 % interval of this ratio alone; the verdict is corrected for all of the run, and
+    ``why`` says what keeps an undecided one from being decided. ``processes`` are the ratios of the single processes,
+    ``swapped`` the order of allocation in each, ``self_ratio`` ours over ours, ``control_ratio`` what the plan made of
+    a call that is slower by ``slowdown``.
+    """
 
     operator: str
     case: Case
@@ -376,6 +412,15 @@ class Comparison:
     theirs: Timing
     noise_floor: float | None = None
     config: Config | None = None
+    why: str = ""
+    plan: str = ""
+    margin: float | None = None
+    processes: tuple[float, ...] = ()
+    swapped: tuple[bool, ...] = ()
+    self_ratio: float | None = None
+    control_ratio: float | None = None
+    slowdown: float | None = None
+    conditions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -422,6 +467,11 @@ class Tried:
 
 
 @dataclass(frozen=True)
+class Measured:
+    measurement: Measurement
+
+
+@dataclass(frozen=True)
 class Compared:
     comparison: Comparison
 
@@ -438,7 +488,7 @@ class StageFinished:
     report: StageReport
 
 
-Event = StageStarted | Progress | CaseDone | Tried | Compared | Note | StageFinished
+Event = StageStarted | Progress | CaseDone | Tried | Measured | Compared | Note | StageFinished
 
 
 def drain(events: Generator[Event, None, Any], on_event: Callable[[Event], None]) -> Any:

@@ -22,11 +22,12 @@ from tilewright.records import (
     Edit,
     Environment,
     Finding,
+    Measured,
+    Measurement,
     Note,
     Progress,
     Remedy,
     Resources,
-    Sample,
     StageFinished,
     StageReport,
     StageStarted,
@@ -61,6 +62,10 @@ TIMING = Timing("ours", 3, 2e-5, 1e-5, 3e-5, 1755, 1e14, math.nan, (1e-5, 2e-5, 
 COMPARISON = Comparison(
     "attention", CASE, "prefill", "sdpa", 1.2, 1.1, 1.3, "FASTER", "device, cold L2", TIMING, TIMING, 0.01, CONFIG
 )
+MEASUREMENT = Measurement(
+    "attention", CASE, "prefill", "device, cold L2", 1, True, ("ours", "sdpa"), (1, 0, 0, 1), (2e-5, 1e-5, 1e-5, 2e-5),
+    (1980.0, 1980.0, 1755.0, 1980.0), (0,), ("other processes on the GPU",), 0.01, 0.2, CONFIG, 1e9, None,
+)  # fmt: skip
 REPORT = StageReport("debug", "attention", "findings", 1, "1 finding")
 SAMPLES = [
     Environment(
@@ -81,7 +86,7 @@ SAMPLES = [
     TRIAL,
     Trial("attention", CASE, CONFIG, "a100", "infeasible", "too much shared memory"),
     Choice("attention", CASE, CONFIG, "NVIDIA H100", "3.6.0", "ab12", 1e-3, None, {"trials": 9, "steps": (1, 2)}),
-    Sample("ours", 2e-5, None, "device, cold L2"),
+    MEASUREMENT,
     TIMING,
     COMPARISON,
     REPORT,
@@ -89,6 +94,7 @@ SAMPLES = [
     Progress("debug", 3, "M129"),
     CaseDone(RESULT),
     Tried(TRIAL),
+    Measured(MEASUREMENT),
     Compared(COMPARISON),
     Note("a limit"),
     StageFinished(REPORT),
@@ -125,7 +131,7 @@ def test_a_record_comes_back_the_same_through_json(record):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_values_that_json_does_not_know_come_back_as_floats_wherever_they_are(value):
-    assert same(through_json(Sample("ours", value, None, "r")), Sample("ours", value, None, "r"))
+    assert same(through_json(dataclasses.replace(TIMING, median=value)), dataclasses.replace(TIMING, median=value))
     for record in (Case("f", {"scale": value}), Config({"limits": (1.0, value)}), Case("f", {"a": {"b": value}})):
         assert same(through_json(record), record)
 

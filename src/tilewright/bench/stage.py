@@ -1,21 +1,27 @@
-"""The bench stage: each shape in a child process of its own, so that one that hangs or crashes costs itself."""
+"""The bench stage: a plan carried out in child processes, so that a shape that hangs or crashes costs itself.
+
+All shapes share the start-up of a process: one child measures them one after another, and is replaced when one of them
+kills it.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.bench import recorded
-from tilewright.bench.worker import Job
-from tilewright.errors import ChildFailed, LauncherFailed, NoGpu, ReferenceFailed, UsageError
+from tilewright.bench import engine, recorded
+from tilewright.bench.plan import PLANS, QUICK, Plan, is_swapped
+from tilewright.bench.worker import Job, in_process
+from tilewright.errors import ChildFailed, LauncherFailed, NoGpu, UsageError
 from tilewright.hardware.probe import gpu_name
 from tilewright.process import Limits, Worker
-from tilewright.records import Case, Compared, Comparison, Config, Event, Note, Progress, StageStarted
+from tilewright.records import Case, Compared, Comparison, Config, Event, Measurement, Note, StageStarted
 from tilewright.spec import dtypes
 from tilewright.spec.load import Address
 from tilewright.spec.operator import Operator
+from tilewright.wording import count
 
 DEFAULT_SHAPE = "default"
 """The label of the sizes that ``inputs`` itself chooses."""
@@ -23,13 +29,14 @@ DEFAULT_SHAPE = "default"
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """What to time, and for how long: ``seconds`` per shape; ``shapes`` None are those declared."""
+    """What to time, and by which plan; ``seconds`` per shape, None as planned; ``shapes`` None are those declared."""
 
     device: str = "cuda"
     shapes: Sequence[str] | None = None
     cases: Sequence[Mapping[str, Any]] | None = None
     dtype: str | None = None
-    seconds: float = 2.0
+    plan: str = QUICK.name
+    seconds: float | None = None
     seed: int = 0
     compile: bool = True
     config: Config | None = None
@@ -65,29 +72,92 @@ def run(operator: Operator, address: Address, options: BenchOptions) -> Generato
     if options.device == "cuda" and gpu_name() is None:
         raise NoGpu("no GPU here", _without_gpu(operator))
     shapes = shapes_of(operator, options)
-    yield StageStarted("bench", operator.name, len(shapes), f"{options.seconds:g} s a shape, one process each")
-    comparisons: list[Comparison] = []
-    failed: dict[str, str] = {}
-    wrong: list[str] = []
-    for done, (label, case) in enumerate(shapes.items()):
-        yield Progress("bench", done, label)
-        config = options.config or (options.configs or {}).get(label)
-        job = Job(address, case, label, options.device, options.seconds, options.seed + done, config, options.compile)
+    plan = plan_of(options)
+    words = f"{plan.name}: {count(plan.processes, 'process', 'processes')}, {plan.seconds:g} s a shape"
+    yield StageStarted("bench", operator.name, None if plan.processes > 1 else len(shapes), words)
+    children = _Children(operator, address, shapes, plan, options)
+    try:
+        outcome = yield from engine.run(plan, list(shapes), children.take)
+    finally:
+        children.close()
+    for comparison in outcome.comparisons:
+        yield Compared(comparison)
+    wrong = tuple(label for label, error in outcome.failed.items() if isinstance(error, LauncherFailed))
+    failed = {label: str(error) for label, error in outcome.failed.items()}
+    return BenchReport(operator.name, tuple(outcome.comparisons), failed, wrong)
+
+
+def plan_of(options: BenchOptions) -> Plan:
+    """The plan asked for, with the time asked for.
+
+    Raises:
+        UsageError: there is no plan of that name.
+    """
+    if options.plan not in PLANS:
+        raise UsageError(f"there is no plan {options.plan!r}", f"plans are {', '.join(PLANS)}")
+    plan = PLANS[options.plan]
+    return plan if options.seconds is None else replace(plan, seconds=options.seconds)
+
+
+class _Children:
+    """The child of the process at hand; a new number, or the death of the old one, gets a new child."""
+
+    def __init__(
+        self, operator: Operator, address: Address, shapes: Mapping[str, Case], plan: Plan, options: BenchOptions
+    ) -> None:
+        self._operator, self._address, self._shapes = operator, address, shapes
+        self._plan, self._options = plan, options
+        self._worker: Worker | None = None
+        self._process = -1
+        self._noted: set[str] = set()
+
+    def take(self, process: int, shape: str) -> tuple[list[Event], Measurement]:
+        """Raises what the child raised, and ChildFailed where it died or passed its limits."""
+        if process != self._process:
+            self.close()
+            self._process = process
+        if self._worker is None:
+            self._worker = Worker(env={"TRITON_INTERPRET": None}, stdout_to_stderr=True)
+        events: list[Event] = []
+        limits = Limits(self._options.limit_seconds, self._options.memory_bytes)
         try:
-            events, found = _in_child(job, options)
-        except (ChildFailed, LauncherFailed, ReferenceFailed) as error:
-            failed[label] = str(error)
-            if isinstance(error, LauncherFailed):
-                wrong.append(label)
-            yield Note(f"{label}: {error}")
-            continue
+            self._worker.submit("tilewright.bench.worker:measure_shape", {"job": self._job(process, shape)}, limits)
+            found: Measurement = self._worker.result(events.append)
+        except ChildFailed:
+            self._worker.kill()
+            self._worker = None
+            raise
+        return self._news(events), found
+
+    def _job(self, process: int, shape: str) -> Job:
+        options, case = self._options, self._shapes[shape]
+        return Job(
+            address=self._address,
+            case=in_process(case, process),
+            recorded=case,
+            shape=shape,
+            device=options.device,
+            seconds=self._plan.seconds_a_process,
+            process=process,
+            swapped=is_swapped(process),
+            slowdown=self._plan.resolution,
+            config=options.config or (options.configs or {}).get(shape),
+            compile=options.compile,
+        )
+
+    def _news(self, events: Sequence[Event]) -> list[Event]:
+        """Notes that no earlier process gave."""
+        news: list[Event] = []
         for event in events:
-            if isinstance(event, Note):
-                yield event
-        for comparison in found:
-            comparisons.append(comparison)
-            yield Compared(comparison)
-    return BenchReport(operator.name, tuple(comparisons), failed, tuple(wrong))
+            if isinstance(event, Note) and event.text not in self._noted:
+                self._noted.add(event.text)
+                news.append(event)
+        return news
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
 
 
 def _without_gpu(operator: Operator) -> str:
@@ -163,14 +233,3 @@ def _dtype(operator: Operator, asked: str | None) -> str | None:
     if operator.signature is not None and name not in declared:
         raise UsageError(f"{operator.name} declares no dtype {asked}", f"it has {', '.join(operator.dtypes)}")
     return declared.get(name, name)
-
-
-def _in_child(job: Job, options: BenchOptions) -> tuple[list[Event], list[Comparison]]:
-    events: list[Event] = []
-    env = {"TRITON_INTERPRET": None}
-    with Worker(env=env, quiet=False, stdout_to_stderr=True) as worker:
-        limits = Limits(options.limit_seconds, options.memory_bytes)
-        worker.submit("tilewright.bench.worker:bench_shape", {"job": job}, limits)
-        found = worker.result(events.append)
-        worker.close()
-    return events, found

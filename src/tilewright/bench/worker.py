@@ -1,22 +1,24 @@
-"""What a bench child does: one shape of one operator, correct first, then interleaved with its baselines."""
+"""What a bench child does: one shape of one operator, correct first, then timed in rounds with its baselines."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from tilewright.bench import baselines, stats
-from tilewright.bench.timer import DeviceTimer, HostTimer, Timer, interleave
-from tilewright.bench.verdict import noise_floor, verdict
+from tilewright.bench.device import DeviceTimer
+from tilewright.bench.rounds import Rounds, by_side, take
+from tilewright.bench.sides import Side, Sides, baseline_sides, first_line, prepare
+from tilewright.bench.timer import HostTimer, Timer
 from tilewright.errors import LauncherFailed
 from tilewright.launch.capture import call
 from tilewright.launch.host import inputs_of
 from tilewright.process import Emitter
-from tilewright.records import Case, Comparison, Config, Note, Progress
+from tilewright.records import Case, Config, Measurement, Note, Progress
 from tilewright.spec import golden
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.load import Address, resolve
@@ -24,24 +26,28 @@ from tilewright.spec.operator import Operator
 from tilewright.spec.poison import Poisoned
 from tilewright.wording import count
 
-OURS, AGAIN = "ours", "ours again"
-
 
 @dataclass(frozen=True)
 class Job:
-    """One shape to time. ``config`` None is the launcher's own choice, or the tuned one where there is."""
+    """One shape to time in one process. ``config`` None is the launcher's own choice, or the tuned one.
+
+    ``case`` has the inputs of this process, ``recorded`` the one that all processes share in records.
+    """
 
     address: Address
     case: Case
+    recorded: Case
     shape: str
     device: str
     seconds: float
-    seed: int
+    process: int
+    swapped: bool
+    slowdown: float
     config: Config | None = None
     compile: bool = True
 
 
-def bench_shape(emit: Emitter, *, job: Job) -> list[Comparison]:
+def measure_shape(emit: Emitter, *, job: Job) -> Measurement:
     """Times a shape; emits notes on baselines that do not apply or compute something else.
 
     Raises:
@@ -50,26 +56,73 @@ def bench_shape(emit: Emitter, *, job: Job) -> list[Comparison]:
     """
     operator = resolve(job.address)
     inputs = inputs_of(operator, job.case, job.device).map(lambda t: t.detach())
-    on_cpu = job.device == "cpu"
-    calls: dict[str, Callable[[], Any]] = {}
+    timer: Timer = HostTimer() if job.device == "cpu" else DeviceTimer()
     with torch.no_grad():
         expected = golden_results(operator, inputs, job.case)
-        if not on_cpu:
-            calls[OURS] = calls[AGAIN] = lambda: run_tuned(operator, inputs, job.config)
-            _require_right(operator, inputs, job, expected)
-        for name, baseline in baselines.callables(operator, compile=job.compile).items():
-            emit(Progress("bench", 0, f"{job.shape}: preparing {name}"))
-            ready = _checked(name, baselines.bound(baseline, inputs, inputs.kwargs), expected, emit, job)
-            if ready is not None:
-                calls[name] = ready
-        if on_cpu:  # the kernel cannot run here: the reference as it stands takes its place
-            emit(Note(f"{job.shape}: on a CPU no kernel runs: 'ours' is the reference in eager mode"))
-            calls = _reference_first(calls)
-        timer: Timer = HostTimer() if on_cpu else DeviceTimer()
-        emit(Progress("bench", 0, f"{job.shape}: timing {', '.join(n for n in calls if n != AGAIN)}"))
-        rounds = interleave(calls, timer, seconds=job.seconds, seed=job.seed)
+        emit(Progress("bench", 0, f"{job.shape}: preparing"))
+        others = baseline_sides(baselines.callables(operator, compile=job.compile))
+        ours = _ours(operator, inputs, job, expected, others, emit)
+        sides = prepare(ours, others, inputs, expected, timer, swapped=job.swapped, slowdown=job.slowdown)
+        for note in sides.notes:
+            emit(Note(f"{job.shape}: {note}"))
+        before = timer.conditions()
+        rounds = take(sides.calls, timer, seconds=job.seconds, seed=job.case.seed)
+        after = timer.conditions()
+    if not rounds.stationary:
+        sides.conditions.append("times still moved when the warm-up had to end")
+    sides.conditions += dict.fromkeys([*before, *after])
     moved = _bytes(inputs.tensors.values()) + sum(e.values.numel() * e.dtype.itemsize for e in expected or ())
-    return _comparisons(operator, job, float(moved), list(calls), rounds, timer.regime)
+    return _measurement(operator, job, timer.regime, sides, rounds, float(moved))
+
+
+def _measurement(operator: Operator, job: Job, regime: str, sides: Sides, rounds: Rounds, moved: float) -> Measurement:
+    clocks = [reading.clock_mhz for reading in rounds.readings if reading.clock_mhz is not None]
+    knows_clocks = len(clocks) == len(rounds.readings)
+    apart = stats.lowered(by_side(rounds.order, clocks, len(rounds.sides))) if knows_clocks else np.zeros(0, dtype=bool)
+    return Measurement(
+        operator=operator.name,
+        case=job.recorded,
+        shape=job.shape,
+        regime=regime,
+        process=job.process,
+        swapped=job.swapped,
+        sides=rounds.sides,
+        order=tuple(rounds.order),
+        seconds=tuple(reading.seconds for reading in rounds.readings),
+        clock_mhz=tuple(clocks) if knows_clocks else (),
+        apart=tuple(np.flatnonzero(apart).tolist()),
+        conditions=tuple(sides.conditions),
+        slowdown=sides.slowdown,
+        warm_up_seconds=rounds.warm_up_seconds,
+        config=job.config,
+        flops=operator.flops_of(job.case),
+        moved=moved,
+    )
+
+
+def _ours(
+    operator: Operator,
+    inputs: Inputs,
+    job: Job,
+    expected: tuple[golden.Expected, ...] | None,
+    others: dict[str, Side],
+    emit: Emitter,
+) -> Side:
+    """The operator's own call, checked; on a CPU, where its kernel cannot run, the reference in its place."""
+    own: Side = lambda own_inputs: run_tuned(operator, own_inputs, job.config)
+    if job.device == "cpu":
+        try:
+            own(inputs.copy())
+        except Exception as error:
+            if baselines.EAGER not in others:
+                raise LauncherFailed(
+                    f"the launcher does not run on a CPU ({type(error).__name__}: {first_line(error)}), and there is no "
+                    "reference to time in its place"
+                ) from None
+            emit(Note(f"{job.shape}: on a CPU this kernel does not run: 'ours' is the reference in eager mode"))
+            return others.pop(baselines.EAGER)
+    _require_right(operator, inputs, job, expected)
+    return own
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:
@@ -81,13 +134,6 @@ def run_tuned(operator: Operator, inputs: Inputs, config: Config | None) -> Any:
     if config is not None:
         return call(operator, inputs, config)
     return operator.launch(inputs) if operator.is_bare_kernel else operator(*inputs.args, **inputs.kwargs)
-
-
-def _reference_first(calls: dict[str, Callable[[], Any]]) -> dict[str, Callable[[], Any]]:
-    if baselines.EAGER not in calls:
-        raise LauncherFailed("bench --device cpu needs a reference that runs on the CPU")
-    others = {name: timed for name, timed in calls.items() if name != baselines.EAGER}
-    return {OURS: calls[baselines.EAGER], AGAIN: calls[baselines.EAGER], **others}
 
 
 def golden_results(operator: Operator, inputs: Inputs, case: Case) -> tuple[golden.Expected, ...] | None:
@@ -116,7 +162,8 @@ def check_right(
     copies = inputs.copy()
     with Poisoned():
         outputs = golden.as_tensors(run_tuned(operator, copies, config)) or ()
-    torch.cuda.synchronize()
+    if any(tensor.is_cuda for tensor in inputs.tensors.values()):
+        torch.cuda.synchronize()
     if expected is None:
         return 0.0
     mutated = tuple(copies.tensors[name] for name in operator.mutates if name in copies.tensors)
@@ -128,68 +175,12 @@ def check_right(
 
 def _require_right(operator: Operator, inputs: Inputs, job: Job, expected: tuple[golden.Expected, ...] | None) -> None:
     worst = check_right(operator, inputs, job.config, expected)
-    if worst > 1:
+    if not worst <= 1:
         raise LauncherFailed(
             f"wrong at {job.shape}: {worst:.3g} times the tolerance", "tilewright debug --device finds out why"
         )
 
 
-def _checked(
-    name: str, baseline: Callable[[], Any], expected: tuple[golden.Expected, ...] | None, emit: Emitter, job: Job
-) -> Callable[[], Any] | None:
-    """The baseline if it runs here and computes the same thing, else None and a note that says why."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a backend that does not apply explains itself at length, then raises
-            results = golden.as_tensors(baseline()) or ()
-    except Exception as error:
-        emit(Note(f"{job.shape}: baseline {name} does not apply: {type(error).__name__}: {_first_line(error)}"))
-        return None
-    for actual, gold in zip(results, expected or (), strict=False):
-        worst = golden.compare(actual, gold).error_over_tolerance
-        if worst > 1:
-            emit(
-                Note(
-                    f"{job.shape}: baseline {name} computes something else ({worst:.3g} times the tolerance): left out"
-                )
-            )
-            return None
-    return baseline
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:160]
-
-
-def _comparisons(
-    operator: Operator, job: Job, moved: float, sides: list[str], rounds: list[list[Any]], regime: str
-) -> list[Comparison]:
-    columns = {side: [taken[i] for taken in rounds] for i, side in enumerate(sides)}
-    seconds = {side: [sample.seconds for sample in column] for side, column in columns.items()}
-    flops = operator.flops_of(job.case)
-    timings = {side: stats.timing(side, column, flops, moved) for side, column in columns.items()}
-    _, low, high = stats.ratio(seconds[AGAIN], seconds[OURS])
-    noise = noise_floor(low, high)
-    comparisons = []
-    for side in sides:
-        if side in (OURS, AGAIN):
-            continue
-        centre, low, high = stats.ratio(seconds[side], seconds[OURS])
-        comparisons.append(
-            Comparison(
-                operator=operator.name,
-                case=job.case,
-                shape=job.shape,
-                baseline=side,
-                ratio=centre,
-                low=low,
-                high=high,
-                verdict=verdict(low, high, noise),
-                regime=regime,
-                ours=timings[OURS],
-                theirs=timings[side],
-                noise_floor=noise,
-                config=job.config,
-            )
-        )
-    return comparisons
+def in_process(case: Case, process: int) -> Case:
+    """A case with inputs drawn anew for a process."""
+    return replace(case, seed=case.seed + process)

@@ -18,7 +18,14 @@ def command(
     shapes: common.Shapes = None,
     case: common.CaseOption = None,
     dtype: common.Dtype = None,
-    seconds: common.Seconds = 2.0,
+    gate: Annotated[
+        bool,
+        typer.Option(
+            "--gate/--quick",
+            help="--gate: up to 16 processes, 30 s a shape, finds 1 %. --quick (default): one process, 2 s, finds 2 %.",
+        ),
+    ] = False,
+    seconds: common.Seconds = None,
     compile: Annotated[
         bool, typer.Option("--compile/--no-compile", help="Include torch.compile of the reference.")
     ] = True,
@@ -40,6 +47,7 @@ def command(
                 shapes=shapes.split(",") if shapes else None,
                 cases=sizes,
                 dtype=dtype,
+                plan="gate" if gate else "quick",
                 seconds=seconds,
                 compile=compile,
                 seed=seed,

@@ -19,7 +19,7 @@ import typer
 from tilewright.debug import interprets
 from tilewright.errors import TilewrightError, UsageError
 from tilewright.hardware.targets import all_targets
-from tilewright.records import Case, CaseDone, Compared, Event, Tried, to_dict
+from tilewright.records import Case, CaseDone, Compared, Event, Measured, Tried, to_dict
 from tilewright.spec.address import KernelCall
 
 if TYPE_CHECKING:
@@ -64,7 +64,9 @@ Archs = Annotated[
     ),
 ]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Compilations at a time.")]
-Seconds = Annotated[float, typer.Option("--seconds", min=0.01, help="Time spent on timing each shape.")]
+Seconds = Annotated[
+    float | None, typer.Option("--seconds", min=0.01, help="Time spent on timing each shape (default: the plan's).")
+]
 Budget = Annotated[
     float, typer.Option("--budget", min=0, help="Seconds after which no further planned case starts; 0 for none.")
 ]
@@ -99,6 +101,8 @@ class Session:
             match event:
                 case CaseDone(result=record) | Tried(trial=record) | Compared(comparison=record):
                     self.keep(record)
+                case Measured(measurement=record):  # every sample: for the store, too much for --json
+                    self.store.add(self.run_id, record)
 
     def keep(self, record: Any) -> None:
         """Adds a record to the store and to --json."""

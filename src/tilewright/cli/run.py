@@ -23,7 +23,7 @@ def command(
     arch: common.Archs = None,
     shapes: common.Shapes = None,
     dtype: common.Dtype = None,
-    seconds: common.Seconds = 2.0,
+    seconds: common.Seconds = None,
     budget: common.Budget = 60.0,
     workers: common.Workers = 2,
     html: Annotated[

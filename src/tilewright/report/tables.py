@@ -207,12 +207,15 @@ def _comparison_lines(group: Sequence[Comparison]) -> list[str]:
     floors = [c.noise_floor for c in group if c.noise_floor is not None]
     noise = f"; noise floor up to {100 * max(floors):.1f} %" if floors else ""
     lines = [f"ratio: the baseline's time over ours, above 1 ours is faster{noise}"]
+    lines += dict.fromkeys(words.clean(line) for c in group for line in words.plan_lines(c))
     clocks = [c.ours.clock_mhz for c in group if c.ours.clock_mhz is not None]
     if clocks:
         low, high = min(clocks), max(clocks)
         lines.append(f"SM clock while timed: {low if low == high else f'{low} to {high}'} MHz")
     configs = {c.shape: str(c.config) for c in group if c.config is not None}
-    return lines + [words.clean(f"{shape}: {config}") for shape, config in configs.items()]
+    lines += [words.clean(f"{shape}: {config}") for shape, config in configs.items()]
+    lines += dict.fromkeys(words.clean(f"{c.shape}: {text}") for c in group for text in c.conditions)
+    return lines + [words.clean(f"{c.shape}, {c.baseline}: undecided, {c.why}") for c in group if c.why]
 
 
 # ------------------------------------------------------------------------------------------------- runs

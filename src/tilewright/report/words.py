@@ -13,6 +13,7 @@ from tilewright.records import (
     Case,
     CaseResult,
     Choice,
+    Comparison,
     DebugReport,
     Disagreement,
     Edit,
@@ -249,6 +250,20 @@ def duration(seconds: float | None) -> str:
 def interval(low: float, high: float) -> str:
     """An interval of ratios; one without an upper end is none."""
     return f"{low:.3f}–{high:.3f}" if math.isfinite(high) and low > 0 else "too few samples"
+
+
+def plan_lines(comparison: Comparison) -> list[str]:
+    """What a comparison's plan was, and what it made of a call that is slower by a known share."""
+    if not comparison.plan or comparison.margin is None:
+        return []
+    margin = f"{100 * comparison.margin:.2g} %"
+    number = len(comparison.processes)
+    seen = "" if number > 1 else "; what another process would say is allowed for, not measured: --gate measures it"
+    lines = [f"{comparison.shape}: {count(number, 'process', 'processes')}, margin {margin}{seen}"]
+    if comparison.control_ratio is not None and comparison.slowdown is not None:
+        known, found = 100 * comparison.slowdown, 100 * (comparison.control_ratio - 1)
+        lines.append(f"{comparison.shape}: a call made {known:.2g} % slower measured {found:.2g} % slower")
+    return lines
 
 
 def environment(env: Environment) -> str:

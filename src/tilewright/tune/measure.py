@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
-from tilewright.bench import worker
-from tilewright.bench.timer import DeviceTimer, interleave
+from tilewright.bench import stats, worker
+from tilewright.bench.device import DeviceTimer
+from tilewright.bench.rounds import take
 from tilewright.launch.capture import call
 from tilewright.process import Emitter
 from tilewright.records import Case, Config
@@ -69,20 +70,21 @@ def measure(emit: Emitter, *, address: Address, case: Case, config: Config, seco
         worst = worker.check_right(bench.operator, bench.inputs, config, bench.expected)
         if worst > 1:
             return Measured(worst)
-        rounds = interleave({"it": _call(bench, config)}, bench.timer, seconds=seconds, least=10)
-    low, median, high = statistics.quantiles([taken[0].seconds for taken in rounds], n=4, method="inclusive")
+        rounds = take({"it": _call(bench, config)}, bench.timer, seconds=seconds)
+    low, median, high = stats.quartiles(rounds.seconds())
     return Measured(worst, median, low, high)
 
 
 def duel(
     emit: Emitter, *, address: Address, case: Case, configs: Sequence[Config], seconds: float, seed: int
 ) -> list[list[float]]:
-    """Times configurations against each other, interleaved; seconds by round, in the order given."""
+    """Times configurations against each other; for each round seconds in the order given (of both passes, their mean)."""
     with torch.no_grad():
         bench = _prepared(address, case.id, _Held(case))
         calls = {str(i): _call(bench, config) for i, config in enumerate(configs)}
-        rounds = interleave(calls, bench.timer, seconds=seconds, seed=seed)
-    return [[sample.seconds for sample in taken] for taken in rounds]
+        rounds = take(calls, bench.timer, seconds=seconds, seed=seed)
+    found: list[list[float]] = np.exp(np.log(rounds.seconds()).mean(axis=-1)).tolist()
+    return found
 
 
 def _call(bench: _Bench, config: Config) -> Callable[[], Any]:

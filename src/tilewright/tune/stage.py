@@ -7,6 +7,8 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from tilewright.bench import stats
 from tilewright.bench.stage import BenchOptions, shapes_of
 from tilewright.errors import ChildFailed, TilewrightError, UsageError
@@ -155,8 +157,8 @@ class _Bench:
         best = min(range(len(finalists)), key=lambda i: medians[i])
         ties = []
         for i, trial in enumerate(finalists):
-            _, low, _ = stats.ratio(columns[i], columns[best])
-            if i != best and low <= 1.0:
+            logs = np.log(columns[i]) - np.log(columns[best])
+            if i != best and stats.of_one_process(logs).interval()[0] <= 1.0:
                 ties.append(dict(trial.config.values))
         counts = {
             status: sum(t.status == status for t in timed) for status in ("timed", "infeasible", "wrong", "failed")

@@ -1,0 +1,99 @@
+"""What happens inside one process: a warm-up until times stand still, then rounds until the time is spent."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.bench.plan import palindrome
+from tilewright.bench.timer import Reading, Timer
+
+LEAST_ROUNDS = 5
+"""However slow a call is: an interval needs some."""
+MOST_ROUNDS = 1000
+_WARM_UP_SHARE = 0.5  # of the time for rounds, at most
+_WARM_UP_WINDOW = 12  # passes over all sides that are looked at for a trend
+_STILL = 2.5  # standard errors by which two halves of a window may differ
+
+
+@dataclass
+class Rounds:
+    """Samples in the order taken. ``order`` holds the side of each, as an index into ``sides``.
+
+    A round is every side twice. ``stationary`` is False where times still moved when the warm-up had to end.
+    """
+
+    sides: tuple[str, ...]
+    order: list[int] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+    warm_up_seconds: float = 0.0
+    stationary: bool = True
+
+    def seconds(self) -> NDArray[np.float64]:
+        """Rounds x sides x 2."""
+        return by_side(self.order, [reading.seconds for reading in self.readings], len(self.sides))
+
+
+def by_side(order: list[int] | tuple[int, ...], values: Any, sides: int) -> NDArray[np.float64]:
+    """Values in the order taken, as rounds x sides x 2."""
+    taken = np.asarray(values, dtype=np.float64).reshape(-1, 2 * sides)
+    places = np.argsort(np.asarray(order).reshape(-1, 2 * sides), axis=1, kind="stable")
+    return np.take_along_axis(taken, places, axis=1).reshape(-1, sides, 2)
+
+
+def take(calls: Mapping[str, Callable[[], Any]], timer: Timer, *, seconds: float, seed: int = 0) -> Rounds:
+    """Times all calls in rounds, for about ``seconds``; at least ``LEAST_ROUNDS``."""
+    source = Random(seed)
+    rounds = Rounds(tuple(calls))
+    _warm_up(rounds, calls, timer, seconds, source)
+    started = timer.now()
+    taken = 0
+    while taken < LEAST_ROUNDS or (timer.now() - started < seconds and taken < MOST_ROUNDS):
+        order = palindrome(range(len(calls)), source)
+        rounds.order += order
+        rounds.readings += [timer.time(calls[rounds.sides[side]]) for side in order]
+        taken += 1
+    return rounds
+
+
+def _warm_up(
+    rounds: Rounds, calls: Mapping[str, Callable[[], Any]], timer: Timer, seconds: float, source: Random
+) -> None:
+    """Passes over all sides until the last of them show no trend, or the time for it is spent."""
+    order = list(calls)
+    started = timer.now()
+    passes: list[float] = []
+    while True:
+        source.shuffle(order)
+        # Of logarithms, so that each side counts alike.
+        passes.append(sum(math.log(max(timer.time(calls[side]).seconds, 1e-12)) for side in order) / len(order))
+        rounds.warm_up_seconds = timer.now() - started
+        if is_still(passes[-_WARM_UP_WINDOW:]):
+            return
+        if rounds.warm_up_seconds > _WARM_UP_SHARE * seconds:
+            # Too slow a call for so many passes is no sign of a trend.
+            rounds.stationary = len(passes) < _WARM_UP_WINDOW
+            return
+
+
+def is_still(window: list[float]) -> bool:
+    """Whether the two halves of a full window differ by no more than their scatter explains."""
+    if len(window) < _WARM_UP_WINDOW:
+        return False
+    half = len(window) // 2
+    early, late = window[:half], window[half:]
+    error = math.sqrt((_scatter(early) ** 2 + _scatter(late) ** 2) / half)
+    return abs(statistics.median(early) - statistics.median(late)) <= _STILL * error + 1e-9
+
+
+def _scatter(values: list[float]) -> float:
+    """Standard deviation of the middle of the values: a spike must not pass for scatter."""
+    middle = statistics.median(values)
+    return 1.4826 * 1.2533 * statistics.median(abs(value - middle) for value in values)

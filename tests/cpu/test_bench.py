@@ -1,0 +1,46 @@
+"""The bench stage on CPU callables, through real child processes."""
+
+import host_callables
+import pytest
+
+import tilewright as tw
+from tilewright.bench.plan import AGAIN, CONTROL, OURS
+from tilewright.records import Measured, Note
+
+
+@pytest.fixture(scope="module")
+def benched():
+    events = []
+    report = tw.bench(host_callables.own_softmax, device="cpu", seconds=0.05, compile=False, on_event=events.append)
+    return report, events
+
+
+def test_callables_are_timed_against_all_that_compute_the_same(benched):
+    report, events = benched
+    assert {(c.shape, c.baseline) for c in report.comparisons} == {
+        (shape, side) for shape in ("small", "last") for side in ("double", "slept", "eager")
+    }
+    slept = next(c for c in report.comparisons if c.baseline == "slept")
+    assert slept.ratio > 5
+    assert slept.regime.startswith("host time")
+    notes = " ".join(e.text for e in events if isinstance(e, Note))
+    assert "baseline not a softmax computes something else" in notes
+    assert "baseline not for us does not apply: AttributeError" in notes
+
+
+def test_a_shape_that_is_wrong_or_crashes_costs_itself(benched):
+    report, _ = benched
+    assert report.wrong == ("wrong",)
+    assert "times the tolerance" in report.failed["wrong"]
+    assert "exit code 3" in report.failed["crash"]
+    assert report.exit_code == 1
+
+
+def test_measurements_hold_every_sample_of_every_side(benched):
+    _, events = benched
+    taken = [event.measurement for event in events if isinstance(event, Measured)]
+    assert [m.shape for m in taken] == ["small", "last"]
+    for m in taken:
+        assert m.sides == (OURS, AGAIN, CONTROL, "double", "slept", "eager")
+        assert len(m.order) == len(m.seconds) == 12 * (len(m.seconds) // 12)
+        assert m.slowdown == 0.02
