@@ -126,3 +126,14 @@ def test_a_debug_run_imports_no_compiler_of_torchs():
     )
     ran = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "0 []"
+
+
+def test_the_debug_verb_imports_torch_in_its_child_alone(tmp_path):
+    code = (
+        "import sys; sys.argv = ['tilewright', 'debug', 'masked_softmax', '--no-store', '--case', 'M=3,N=5']\n"
+        "from tilewright.cli.main import main\n"
+        "try: main()\n"
+        "finally: print([name for name in ('torch', 'triton', 'numpy') if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout.splitlines()[-1]) == (0, "[]"), ran.stdout + ran.stderr

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 _VALUE = re.compile(r"%[\w$.\-]+(?:#\d+)?")
@@ -20,7 +20,9 @@ _RESULTS = re.compile(r"^((?:%[\w$.\-]+(?::\d+)?(?:, )?)+) = ")
 _NAME = re.compile(r"[\w.$\-]*")
 _ARGUMENT = re.compile(r"(%[\w$.\-]+): (.+)$", re.DOTALL)
 _HINTS = frozenset(("tt.divisibility", "tt.contiguity", "tt.constancy"))
-_OPENERS, _CLOSERS = "<({[", ">)}]"
+_MARKS = re.compile(r'"[^"]*"?|->|[<({\[>)}\]]')
+"""What matters to the depth of brackets: strings and arrows are passed over as a whole."""
+_STEPS = {**dict.fromkeys("<({[", 1), **dict.fromkeys(">)}]", -1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,35 +305,33 @@ def _cut_location(text: str) -> tuple[str, str]:
 
 def _balanced(text: str, start: int) -> int:
     """Position of the bracket that closes the one at ``start``; -1 where none does."""
-    return next((position for position, _, depth in _unquoted(text, start) if depth == 0), -1)
-
-
-def _unquoted(text: str, start: int = 0) -> Iterator[tuple[int, str, int]]:
-    """Position and character of what stands outside strings, with the depth of brackets behind it."""
-    depth, quoted = 0, False
-    for position in range(start, len(text)):
-        character = text[position]
-        if character == '"':
-            quoted = not quoted
-            continue
-        if quoted:
-            continue
-        if character in _OPENERS:
-            depth += 1
-        elif character in _CLOSERS and not (character == ">" and text[position - 1] == "-"):
-            depth -= 1
-        yield position, character, depth
+    depth = 0
+    for mark in _MARKS.finditer(text, start):
+        depth += _STEPS.get(mark.group(), 0)
+        if depth == 0:
+            return mark.start()
+    return -1
 
 
 def split(text: str, separator: str = ",") -> list[str]:
     """Parts of a text between separators outside brackets and strings."""
-    parts, begin = [], 0
-    for position, character, depth in _unquoted(text):
-        if depth == 0 and character == separator[0] and text.startswith(separator, position):
-            parts.append(text[begin:position])
-            begin = position + len(separator)
+    if separator not in text:
+        return [text.strip()] if text.strip() else []
+    parts, begin, depth = [], 0, 0
+    for mark in _separators(separator).finditer(text):
+        found = mark.group()
+        if found != separator:
+            depth += _STEPS.get(found, 0)
+        elif depth == 0:
+            parts.append(text[begin : mark.start()])
+            begin = mark.end()
     parts.append(text[begin:])
     return [part.strip() for part in parts if part.strip()]
+
+
+@cache
+def _separators(separator: str) -> re.Pattern[str]:
+    return re.compile(f"{re.escape(separator)}|{_MARKS.pattern}")
 
 
 def _cut_types(text: str) -> tuple[str, str]:
@@ -417,6 +417,8 @@ def _attributes(body: str) -> tuple[str, dict[str, str]]:
 
 
 def _dictionary(text: str) -> tuple[int, int] | None:
+    if "{" not in text:
+        return None
     quoted = False
     for position, character in enumerate(text):
         if character == '"':
