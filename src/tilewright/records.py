@@ -200,7 +200,7 @@ class CaseResult:
     """What one case showed: its findings, how outputs compare, and how long it took.
 
     With ``addresses_only`` its tensors are too large for this machine: nothing was compared, and of each
-    launch the programs at the edges of the grid ran.
+    launch the programs at the edges of the grid ran. ``refused`` says who would not take the case, and why.
     """
 
     case: Case
@@ -211,6 +211,7 @@ class CaseResult:
     programs: int = 0
     seconds: float = 0.0
     addresses_only: bool = False
+    refused: str | None = None
 
 
 @dataclass(frozen=True)

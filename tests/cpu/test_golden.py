@@ -49,7 +49,8 @@ def test_exact_values_have_the_tolerance_of_their_rounding():
     exact = tolerance(lambda x: x * 1, x=x).tolist()
     assert exact == pytest.approx([4 * 4 * 2.0**-24 * (abs(v) + hair) + floor for v in x.tolist()], rel=1e-12)
     half = tolerance(lambda x: x * 1, x=x.half()).tolist()
-    assert half == pytest.approx([4 * 2.0**-11 * (abs(v) + hair) + 2.0**-25 for v in x.tolist()], rel=1e-12)
+    hair = golden.NEGLIGIBLE_OF_16_BITS * 1000
+    assert half == pytest.approx([4 * (2.0**-11 * abs(v) + hair) + 2.0**-25 for v in x.tolist()], rel=1e-12)
 
 
 def test_the_golden_values_are_those_of_float64():

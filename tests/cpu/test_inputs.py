@@ -54,8 +54,9 @@ def test_streams_are_the_same_in_every_process():
 
 def test_the_same_values_come_in_every_layout_and_rounded_in_every_dtype():
     plain = draw(two)
-    for layout in LAYOUTS:
+    for layout in set(LAYOUTS) - {"expanded"}:
         assert torch.equal(draw(two, layout=layout)["x"], plain["x"])
+    assert torch.equal(draw(two, layout="expanded")["x"], plain["x"][:1].expand(4, 6))
     assert torch.equal(draw(two, dtype="bf16")["x"], plain["x"].bfloat16())
 
 
@@ -65,7 +66,13 @@ def test_the_same_values_come_in_every_layout_and_rounded_in_every_dtype():
 def test_strides_of_layouts():
     strides = {name: (t := draw(two, layout=name)["x"]).stride() + (t.storage_offset(),) for name in LAYOUTS}
     upstream = dict.fromkeys(UPSTREAM_LAYOUTS, (6, 1, 0))  # the gradient's layout, not the inputs'
-    assert strides == {"contiguous": (6, 1, 0), "transposed": (1, 4, 0), "sliced": (9, 1, 10), **upstream}
+    assert strides == {
+        **{"contiguous": (6, 1, 0), "transposed": (1, 4, 0), "sliced": (9, 1, 10), "offset": (6, 1, 64)},
+        **{"expanded": (0, 1, 0), "channels-last": (6, 1, 0), "aliased": (6, 1, 0)},
+        **upstream,
+    }
+    image = torch.zeros(2, 3, 4, 5)
+    assert lay_out(image, "channels-last").stride() == (60, 1, 15, 3)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (0, 3), (2, 3, 4)])
@@ -75,16 +82,39 @@ def test_every_tensor_has_every_layout(shape, layout, dtype):
     tensor = torch.randint(0, 2, shape).to(dtype)
     laid = lay_out(tensor, layout)
     assert (laid.shape, laid.dtype) == (tensor.shape, dtype)
-    assert torch.equal(laid.float(), tensor.float())
+    expected = tensor[:1].expand(shape) if layout == "expanded" and tensor.dim() > 1 and len(tensor) else tensor
+    assert torch.equal(laid.float(), expected.float())
 
 
 def test_a_slice_lies_in_poison():
     view = lay_out(torch.ones(2, 3), "sliced")
     whole = torch.empty(0).set_(view.untyped_storage())
-    assert whole.isnan().sum() == 5 * 6 - 6
+    assert whole.isnan().sum() == 5 * 7 - 6
     assert view.is_contiguous() is False
     mask = lay_out(torch.zeros(2, 3, dtype=torch.bool), "sliced")
-    assert torch.empty(0, dtype=torch.bool).set_(mask.untyped_storage()).sum() == 5 * 6 - 6
+    assert torch.empty(0, dtype=torch.bool).set_(mask.untyped_storage()).sum() == 5 * 7 - 6
+
+
+def test_what_is_written_to_is_not_expanded():
+    assert lay_out(torch.ones(2, 3), "expanded", written=True).stride() == (3, 1)
+
+
+def test_arguments_moved_in_their_storage_lie_in_poison_and_stay_aliases():
+    x = torch.arange(6.0)
+    moved = Inputs((x[1:4], x, 7), {}, ("a", "b", "c")).moved()
+    a, b = moved.args[:2]
+    assert (a.storage_offset(), b.storage_offset(), moved.args[2]) == (65, 64, 7)
+    assert torch.equal(a, x[1:4])
+    assert torch.equal(b, x)
+    assert a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+    assert torch.empty(0).set_(a.untyped_storage()).isnan().sum() == 128
+
+
+def test_two_tensors_of_one_shape_may_be_one():
+    x, y, n = torch.ones(3), torch.zeros(3), torch.zeros(4)
+    aliased = Inputs((x, y, n), {}, ("x", "y", "n")).aliased()
+    assert aliased.args[0] is aliased.args[1]
+    assert aliased.args[2] is n
 
 
 def test_an_unknown_layout_is_refused():

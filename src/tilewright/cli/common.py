@@ -67,8 +67,20 @@ Workers = Annotated[int, typer.Option("--workers", min=1, help="Compilations at 
 Seconds = Annotated[
     float | None, typer.Option("--seconds", min=0.01, help="Time spent on timing each shape (default: the plan's).")
 ]
+Thorough = Annotated[
+    bool,
+    typer.Option(
+        "--thorough/--quick",
+        help="Plan cases that take minutes: each size in each dtype, layout and value class. Default: seconds' worth.",
+    ),
+]
 Budget = Annotated[
-    float, typer.Option("--budget", min=0, help="Seconds after which no further planned case starts; 0 for none.")
+    float | None,
+    typer.Option(
+        "--budget",
+        min=0,
+        help="Seconds after which no further planned case starts; 0 for none. Default 60, with --thorough 900.",
+    ),
 ]
 Shapes = Annotated[str | None, typer.Option("--shapes", help="Declared shapes to take, by name, comma-separated.")]
 Dtype = Annotated[str | None, typer.Option("--dtype", help="Dtype of the floating inputs, such as bf16.")]
@@ -212,6 +224,13 @@ def operators(target: str, call: KernelCall | None = None) -> tuple[Operator, ..
     load = importlib.import_module("tilewright.spec.load")
     loaded: tuple[Operator, ...] = load.load(target, call)
     return loaded
+
+
+def budget_seconds(budget: float | None, thorough: bool) -> float | None:
+    """Seconds that planned cases may take by the clock; None for any."""
+    if budget is None:
+        return 900.0 if thorough else 60.0
+    return budget or None
 
 
 def wanted_cases(

@@ -33,7 +33,8 @@ def command(
     arch: Annotated[str, typer.Option("--as", help="The chip that host code believes to be there.")] = "h100",
     args: common.Args = None,
     grid: common.Grid = None,
-    budget: common.Budget = 60.0,
+    thorough: common.Thorough = False,
+    budget: common.Budget = None,
     seed: common.Seed = 0,
     json: common.Json = None,
     repro: Annotated[
@@ -57,7 +58,8 @@ def command(
         seed=seed,
         pdb=pdb,
         executor=executor,
-        budget_seconds=budget or None,
+        effort="thorough" if thorough else "quick",
+        budget_seconds=common.budget_seconds(budget, thorough),
         stdout_to_stderr=json == "-",
     )
     with contextlib.ExitStack() as stack:

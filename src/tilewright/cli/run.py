@@ -24,7 +24,8 @@ def command(
     shapes: common.Shapes = None,
     dtype: common.Dtype = None,
     seconds: common.Seconds = None,
-    budget: common.Budget = 60.0,
+    thorough: common.Thorough = False,
+    budget: common.Budget = None,
     workers: common.Workers = 2,
     html: Annotated[
         Path | None, typer.Option("--html", help="Where the report goes (default .tilewright/report.html).")
@@ -44,6 +45,7 @@ def command(
             shapes=shapes,
             dtype=dtype,
             seconds=seconds,
+            thorough=thorough,
             budget=budget,
             workers=workers,
             seed=seed,
@@ -104,7 +106,8 @@ class _Pipeline:
     def _debugged(self, operator: Any, target: str) -> bool:
         stage = importlib.import_module("tilewright.debug.stage")
         options = stage.DebugOptions(
-            budget_seconds=self._given["budget"] or None,
+            effort="thorough" if self._given["thorough"] else "quick",
+            budget_seconds=common.budget_seconds(self._given["budget"], self._given["thorough"]),
             seed=self._given["seed"],
             executor=self._given["executor"],
             stdout_to_stderr=self._session.json_path == "-",

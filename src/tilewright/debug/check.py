@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tilewright.debug import configs, explain, failures, results
+from tilewright.debug import configs, explain, failures, promises, refusal, results
 from tilewright.debug.debugger import Debugger, Stop
 from tilewright.debug.executor import second
 from tilewright.debug.executor.executor import Changes, Executor
@@ -48,6 +48,7 @@ class Ran:
     inputs: Inputs
     poisoned: Poisoned
     failure: Finding | None
+    error: Exception | None = None  # that left the launcher
     memory: Memory | CheckedMemory | None = None
     launches: tuple[Launch, ...] = ()
     found: tuple[Finding, ...] = ()  # by the checked executor
@@ -95,11 +96,15 @@ def check_case(
     inputs = inputs_of(operator, plain)
     huge = checked and is_huge(inputs)
     expected = None if huge else expectations(operator, inputs, plain)
+    unfit = None if plain.values == "normal" else promises.unfit(plain, expected or ())
+    if unfit is not None:
+        return CaseResult(case, refused=unfit)
     call = _Call(operator, plain, config or named, target, expected, seconds)
     poisoned = Poisoned()
     handler = Executor(target, poisoned, edges_only=huge) if checked else Interpreter(debugger=debugger)
     ran = _run(call, inputs if huge else inputs.copy(), handler, poisoned)
     findings, disagreements, worst = _addresses(ran) if huge else judge(operator, inputs, expected, ran)
+    findings = promises.tempered(plain, findings, disagreements, expected, ran.results)
     if isinstance(handler, Executor) and not huge and ran.failure is None and ran.complete:
         findings = _looked_at_again(call, inputs, handler, ran, findings)
     if configs.left_out(operator, named, ran.launches):
@@ -117,6 +122,7 @@ def check_case(
         programs=handler.programs,
         seconds=time.perf_counter() - started,
         addresses_only=huge,
+        refused=refusal.words(operator, ran.error),
     )
 
 
@@ -249,7 +255,7 @@ def _run(
     call: _Call, inputs: Inputs, handler: Interpreter | Executor, poisoned: Poisoned, *, tunes: bool = False
 ) -> Ran:
     found = Results({}, ())
-    failure = None
+    failure, raised = None, None
     choose = only(call.config) if call.forces and call.config else configs.for_tuner(call.config)
     try:
         launching = capture(handler, call.target, choose=choose, tunes=tunes)
@@ -260,12 +266,14 @@ def _run(
     except Exception as error:
         if find_cause(error, bdb.BdbQuit) is not None:
             raise Stopped.by_the_user() from None
-        failure = failures.finding(error, handler, call.operator, inputs)
+        failure, raised = failures.finding(error, handler, call.operator, inputs), error
     undeclared = results.as_declared(call.operator, call.case, found)
     launches = tuple(handler.launches)
     checks = tuple(failures.with_arguments(handler.findings(), launches, inputs))
     memory, complete = handler.memory, handler.complete
-    return Ran(found.named, inputs, poisoned, failure, memory, launches, checks, complete, undeclared, found.returned)
+    return Ran(
+        found.named, inputs, poisoned, failure, raised, memory, launches, checks, complete, undeclared, found.returned
+    )
 
 
 # ---------------------------------------------------------------------------------------------- judging

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tilewright.debug import cases
 from tilewright.debug.plan import Plan
+from tilewright.debug.planning import plan as planning
+from tilewright.debug.planning.probing import Trait, probe, traits
 from tilewright.errors import UnknownDim
 from tilewright.hardware.target import Target
 from tilewright.launch.capture import Choose, config_values, every_config, first_config, record
@@ -78,12 +79,12 @@ def check_names(operator: Operator, case: Case, target: Target) -> None:
             raise UnknownDim(words, f"it has {', '.join(known) or 'none'}")
 
 
-def plan(operator: Operator, probe: Case, target: Target, seed: int) -> Plan:
+def plan(operator: Operator, first: Case, target: Target, seed: int) -> Plan:
     """A ragged case for each distinct configuration but the default, sized by that configuration's own blocks."""
     if operator.argument_names is None:
         return Plan(())
     if operator.space is None:
-        distinct = _distinct(_tuned(operator, probe, target))
+        distinct = _distinct(_tuned(operator, first, target))
         default = distinct[0] if distinct else {}
     else:
         distinct = _distinct([config.values for config in operator.space])
@@ -93,7 +94,7 @@ def plan(operator: Operator, probe: Case, target: Target, seed: int) -> Plan:
         return Plan(())
     has_default = int(len(others) < len(distinct))
     chosen = spread(others, MOST - has_default)
-    configured = tuple(_case(operator, probe, values, target, seed) for values in chosen)
+    configured = tuple(_case(operator, first, values, target, seed) for values in chosen)
     return Plan((), configured, len(distinct), has_default)
 
 
@@ -117,21 +118,21 @@ def _pairs(point: Mapping[str, Any]) -> set[Any]:
     return {(a, b) for i, a in enumerate(items) for b in items[i:]}
 
 
-def _case(operator: Operator, probe: Case, values: Mapping[str, Any], target: Target, seed: int) -> Case:
+def _case(operator: Operator, first: Case, values: Mapping[str, Any], target: Target, seed: int) -> Case:
     config = Config(values)
+    known: Mapping[str, Trait]
     try:
-        inputs = inputs_of(operator, probe, drawn=False)
-        launches = record(operator, inputs, target, for_launcher(operator, config), choose=for_tuner(config))
-    except Exception:
-        launches = []  # the case itself will say what is wrong, with its line
-    ragged = cases.ragged(operator, cases.blocks_of(launches) or cases.blocks_among(values), seed)
-    return replace(ragged, arguments={**ragged.arguments, **values})
+        made = probe(operator, first, target, for_launcher(operator, config), for_tuner(config))
+        known = traits(made)
+    except Exception:  # the case itself will say what is wrong, with its line
+        known = {dim: Trait(dim, 16) for dim in operator.dims}
+    return planning.ragged(operator, known, seed, values)
 
 
-def _tuned(operator: Operator, probe: Case, target: Target) -> list[Mapping[str, Any]]:
+def _tuned(operator: Operator, first: Case, target: Target) -> list[Mapping[str, Any]]:
     """Configurations that autotuned kernels of the launcher have, in their order."""
     try:
-        launches: list[Launch] = record(operator, inputs_of(operator, probe), target, choose=every_config)
+        launches: list[Launch] = record(operator, inputs_of(operator, first), target, choose=every_config)
     except Exception:
         return []  # the first case will say what is wrong, with its line
     return [launch.config.values for launch in launches if launch.config is not None]

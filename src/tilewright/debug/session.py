@@ -10,18 +10,22 @@ from typing import Any
 
 import torch
 
-from tilewright.debug import cases, configs
+from tilewright.debug import configs, refusal
 from tilewright.debug.causes.diagnose import explained
 from tilewright.debug.check import check_case
 from tilewright.debug.debugger import Debugger
+from tilewright.debug.grids import check_grids
 from tilewright.debug.plan import Plan
+from tilewright.debug.planning import naming
+from tilewright.debug.planning import plan as planning
+from tilewright.debug.planning.plan import Effort
+from tilewright.debug.planning.probing import probe
 from tilewright.debug.repro import reproduce
 from tilewright.debug.repro.reproduction import Reproduction
 from tilewright.debug.shrink import Shrinker
 from tilewright.debug.tuner import keys
 from tilewright.errors import LauncherFailed, TilewrightError
 from tilewright.hardware.targets import find
-from tilewright.launch.capture import record
 from tilewright.launch.host import inputs_of
 from tilewright.process import Emitter
 from tilewright.records import Case, CaseResult, Config, Finding
@@ -42,29 +46,39 @@ def plan_cases(
     target: str,
     wanted: list[Mapping[str, Any]] | None,
     seed: int,
+    effort: Effort = "quick",
     with_configs: bool = True,
 ) -> Plan:
-    """The cases of an operator: those a user wants, or those its blocks and its configurations suggest."""
+    """The cases of an operator: those a user wants, or those its kernels and its configurations suggest."""
     _prepare(emit)
     operator, chip = _operator(address), find(target)
     if wanted is not None:
-        explicit = tuple(cases.explicit(operator, arguments, seed) for arguments in wanted)
+        explicit = tuple(naming.explicit(operator, arguments, seed) for arguments in wanted)
         for case in explicit:
             configs.check_names(operator, case, chip)
         return Plan(explicit)
-    probe = cases.first_case(operator)
-    inputs = inputs_of(operator, probe)
+    first = naming.first_case(operator, seed)
+    inputs_of(operator, first, drawn=False)  # what the declaration gets wrong is said before anything runs
     try:
-        launches = record(operator, inputs, chip)
+        probed = probe(operator, first, chip)
     except TilewrightError as error:
         if not isinstance(error, LauncherFailed):
             raise
-        launches = []  # a finding of the first case, with its line
+        return Plan((first,))  # a finding of it, with its line
     except Exception:
-        launches = []  # the launcher raises; the first case will say so with its line
-    planned = tuple(cases.plan(operator, cases.blocks_of(launches), seed))
-    found = configs.plan(operator, probe, chip, seed) if with_configs and launches else Plan(())
-    return replace(found, cases=planned + found.configured)
+        return Plan((first,))
+    planned = planning.plan(probed, effort, seed)
+    found = configs.plan(operator, first, chip, seed) if with_configs and probed.launches else Plan(())
+    return replace(
+        found,
+        cases=(*planned.cases, *found.configured, *planned.grids),
+        grids=tuple(planned.grids),
+        notes=tuple(planned.notes),
+        made_up=True,
+        dims=operator.dims,
+        guessed=operator.inputs is not None,
+        is_narrow=operator.signature is not None and not any(read and read.wide for read in probed.read),
+    )
 
 
 def run_case(
@@ -76,17 +90,23 @@ def run_case(
     checked: bool,
     pdb: bool,
     seconds: float | None,
+    made_up: bool = False,
+    grids_only: bool = False,
 ) -> CaseResult:
-    """Checks one case, which may take ``seconds``; with ``pdb`` the terminal goes to the debugger where it fails."""
+    """Checks one case, which may take ``seconds``; with ``pdb`` the terminal goes to the debugger where it fails.
+
+    A case that is ``made_up`` may be refused by what makes the inputs, and by the reference.
+    """
     debugger = _prepare(emit)
-    return check_case(
-        _operator(address),
-        case,
-        find(target),
-        checked=checked,
-        debugger=debugger if pdb else None,
-        seconds=None if pdb else seconds,
-    )
+    operator, chip = _operator(address), find(target)
+
+    def check() -> CaseResult:
+        if grids_only:
+            return check_grids(operator, case, chip)
+        breaks = debugger if pdb else None
+        return check_case(operator, case, chip, checked=checked, debugger=breaks, seconds=None if pdb else seconds)
+
+    return refusal.checked(case, check) if made_up else check()
 
 
 def check_config(

@@ -5,12 +5,14 @@ What imports torch, Triton and the user's file is the child alone: this process 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from tilewright.debug import doubt, settling
 from tilewright.debug.agreement import ONLY_INTERPRETER, together
 from tilewright.debug.patience import STILL_RUNNING
 from tilewright.debug.plan import Plan
@@ -60,6 +62,7 @@ class DebugOptions:
     ``cases`` are arguments of wanted cases (None: planned from the kernel); ``budget_seconds`` ends the
     planned ones early, which the report says; ``case_seconds`` and ``memory_bytes`` bound one case,
     ``shrink_seconds`` what making each finding small takes, ``cause_seconds`` the search for causes.
+    ``effort`` is how many cases are planned: ``quick`` ones take seconds, ``thorough`` ones minutes.
     ``executor`` is ``checked`` (all programs at once, every check), ``interpreter`` (Triton's own, which
     ``pdb`` needs), ``both`` (each case in both, which must agree) or ``device`` (this machine's GPU).
     ``on_terminal`` is called when a debugger takes the terminal: what else draws on it must stop.
@@ -77,11 +80,14 @@ class DebugOptions:
     memory_bytes: int = 8 * 2**30
     stdout_to_stderr: bool = False
     executor: Literal["checked", "interpreter", "both", "device"] = "checked"
+    effort: Literal["quick", "thorough"] = "quick"
     on_terminal: Callable[[], None] = field(default=lambda: None)
 
     def __post_init__(self) -> None:
         if self.executor not in _EXECUTORS:
             raise UsageError(f"no executor {self.executor!r}", f"one of {', '.join(_EXECUTORS)}")
+        if self.effort not in ("quick", "thorough"):
+            raise UsageError(f"no effort {self.effort!r}", "quick or thorough")
 
     @property
     def device(self) -> bool:
@@ -126,20 +132,35 @@ def _run(
     notes = _unnamed_sizes(planned, options)
     yield from map(Note, notes)
     results: list[CaseResult] = []
+    held: list[CaseResult] = []  # refused: a finding only if no other case of their kind is taken
     started = time.monotonic()
     for done, case in enumerate(planned):
         if options.budget_seconds is not None and time.monotonic() - started > options.budget_seconds:
             break
         yield Progress("debug", done, case.label)
-        results.append(session.run(address, case, options))
+        result = session.run(address, case, options, made_up=plan.made_up and done > 0, grids_only=case in plan.grids)
+        if plan.is_narrow and result.addresses_only:
+            result = settling.of_sizes(result)
+        result = _in_its_configuration(plan, result, address, session, options)
         if done == 0:
-            results[0] = session.with_keys(address, results[0], planned, options)
-        yield CaseDone(results[-1])
+            result = session.with_keys(address, result, planned, options)
+        results.append(result)
+        if plan.made_up and result.refused is not None:
+            held.append(result)
+        else:
+            yield CaseDone(result)
         if options.pdb and results[-1].findings:
             break
+    missing = len(planned) - len(results)
+    results, left_out = settling.sort_out(plan, results)
+    yield from (CaseDone(result) for result in held if result in results)
+    results, tried = doubt.settle(plan, results, lambda case: session.run(address, case, options, made_up=True))
+    results += tried
+    yield from map(CaseDone, tried)
     unsupported = any(finding.kind == "unsupported" for result in results for finding in result.findings)
-    complete = (len(results) == len(planned) or options.pdb) and not unsupported
-    for note in [*_cut_short(len(planned), results, options), *_about(plan, results, options)]:
+    complete = (not missing or options.pdb) and not unsupported
+    said = [*_cut_short(len(planned), missing, options), *plan.notes, *_left_out(left_out)]
+    for note in [*said, *_about(plan, results, options)]:
         notes.append(note)
         yield Note(note)
     smallest: dict[str, Case] = {}
@@ -164,8 +185,34 @@ def _unnamed_sizes(planned: Sequence[Case], options: DebugOptions) -> list[str]:
     return notes
 
 
-def _cut_short(planned: int, results: Sequence[CaseResult], options: DebugOptions) -> list[str]:
-    missing = planned - len(results)
+def _in_its_configuration(
+    plan: Plan, result: CaseResult, address: Address | Operator, session: Session, options: DebugOptions
+) -> CaseResult:
+    """The result of a case that names a configuration; where it is wrong, with what the default one makes of it."""
+    if result.case not in plan.configured or not plan.default or not result.findings:
+        return result
+    names = {*plan.configured[0].arguments} - {*plan.cases[0].arguments}
+    plain = replace(result.case, arguments={n: v for n, v in result.case.arguments.items() if n not in names})
+    default = session.run(address, plain, options, made_up=True)
+    finding = settling.dependent(result, default)
+    return result if finding is None else replace(result, findings=(*result.findings, finding))
+
+
+def _left_out(refused: Mapping[str, Sequence[Case]]) -> list[str]:
+    """One word for each reason why planned cases were none, reasons that differ in numbers alone taken together."""
+    kinds: dict[str, tuple[str, list[Case]]] = {}
+    for words, every in refused.items():
+        cases = [case for case in every if 0 not in case.arguments.values()]
+        if cases:  # that nothing is nothing to a kernel surprises nobody
+            kinds.setdefault(re.sub(r"\d+", "0", words), (words, []))[1].extend(cases)
+    notes = []
+    for words, cases in kinds.values():
+        others = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
+        notes.append(f"case {cases[0].label}{others} left out: {words}")
+    return notes
+
+
+def _cut_short(planned: int, missing: int, options: DebugOptions) -> list[str]:
     if not missing or options.pdb:
         return []
     return [f"{part(missing, planned, 'case')} not run: the budget of {options.budget_seconds:.0f} s was spent"]
@@ -265,20 +312,36 @@ class Session:
     def plan(self, address: Address | Operator, options: DebugOptions) -> Plan:
         wanted = None if options.cases is None else [dict(case) for case in options.cases]
         # On a GPU a configuration need not fit: that is for the tuner to say.
-        given = {"wanted": wanted, "seed": options.seed, "with_configs": not options.device}
+        given = {
+            "wanted": wanted,
+            "seed": options.seed,
+            "effort": options.effort,
+            "with_configs": not options.device,
+        }
         plan: Plan = self._ask(_SESSION + "plan_cases", address, options, **given)
         return plan
 
-    def run(self, address: Address | Operator, case: Case, options: DebugOptions) -> CaseResult:
+    def run(
+        self,
+        address: Address | Operator,
+        case: Case,
+        options: DebugOptions,
+        *,
+        made_up: bool = False,
+        grids_only: bool = False,
+    ) -> CaseResult:
         given: dict[str, Any] = {"case": case, "pdb": options.pdb, "seconds": _patience(options)}
         try:
             if self._executor == "device":
                 return self._asked(_DEVICE + "run_case", address, options, **given)
+            given |= {"made_up": made_up, "grids_only": grids_only}
             result = self._asked(_SESSION + "run_case", address, options, checked=self._checked, **given)
         except ChildFailed as failure:
             words = f"{failure.what} while case {case.label} ran"
             return CaseResult(case, (Finding("launch-error", words, case=case),))
-        return result if self._second is None else together(result, self._second.run(address, case, options))
+        if self._second is None or grids_only or result.refused:
+            return result
+        return together(result, self._second.run(address, case, options, made_up=made_up))
 
     def with_keys(
         self, address: Address | Operator, first: CaseResult, planned: Sequence[Case], options: DebugOptions

@@ -86,8 +86,8 @@ def explaining() -> Iterator[None]:
 
 def wanted_gpu(error: Exception) -> LauncherFailed | None:
     """The error of a launcher that reached for a GPU, in words; None where that is not what happened."""
-    if any(frame.f_code is handed_on.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)):
-        return None  # a kernel raised it
+    if raised_below_a_launch(error):
+        return None
     frames = _frames(error.__traceback__)
     position = _innermost_users(frames)
     if position is None:
@@ -114,6 +114,18 @@ def wanted_gpu(error: Exception) -> LauncherFailed | None:
 def handed_on(handler: Callable[[Launch], Any], launch: Launch) -> Any:
     """Gives a launch to its handler; its frame in a traceback is where the launcher ends and the kernel begins."""
     return handler(launch)
+
+
+def raised_below_a_launch(error: BaseException) -> bool:
+    """Whether a kernel, or what executed it, raised an error, and not the launcher around it."""
+    return any(frame.f_code is handed_on.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def refuses(error: BaseException) -> bool:
+    """Whether an error is its author's own no: an assert or a raise in their code."""
+    frames = _frames(error.__traceback__)
+    position = _innermost_users(frames)
+    return position is not None and position == len(frames) - 1 and _statement(frames[position]).refuses
 
 
 def require_cpu(launch: Launch) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tilewright.errors import AnnotationError, TilewrightError, UnknownDim, UnknownParameter, UsageError
+from tilewright.spec import contents
 from tilewright.spec import dtypes as dtype_names
 from tilewright.spec import values as value_classes
 from tilewright.spec.shapes import Dim
@@ -41,6 +42,9 @@ def check_declaration(declared: Operator) -> None:
     for name in (*declared.mutates, *declared.grad):
         if name not in tensors:
             raise UnknownParameter(f"{declared.name}: {name} is no tensor", f"its tensors: {', '.join(tensors)}")
+    for name, given in declared.values.items():
+        if isinstance(given, str) and name in tensors:
+            contents.check(given)
     for parameter in declared.signature.parameters:
         has_values = parameter.has_default or parameter.literals or parameter.name in declared.values
         if parameter.role in ("input", "option") and not has_values:

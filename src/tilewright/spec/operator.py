@@ -14,6 +14,7 @@ import torch
 from tilewright.errors import UnknownDim, UnknownParameter, UsageError
 from tilewright.records import Case, Config
 from tilewright.runtime.table import active_table
+from tilewright.spec import contents
 from tilewright.spec import dtypes as dtype_names
 from tilewright.spec import signature as signatures
 from tilewright.spec import values as value_classes
@@ -235,6 +236,7 @@ class Operator:
         names: list[str] = []
         kwargs: dict[str, Any] = {}
         self._check_arguments(case)
+        contents.check(case.values)
         for parameter in self.signature.parameters:
             if parameter.role == "meta":
                 continue
@@ -244,7 +246,25 @@ class Operator:
                 names.append(parameter.name)
             else:
                 kwargs[parameter.name] = value
-        return Inputs(tuple(args), kwargs, tuple(names))
+        made = Inputs(tuple(args), kwargs, tuple(names))
+        if case.values == "unnamed-poison":
+            contents.poison_unnamed(made.tensors, self._dim_names(), self.indexed_dims)
+        return made.aliased() if case.layout == "aliased" else made
+
+    @property
+    def indexed_dims(self) -> dict[str, str]:
+        """The dim that each tensor of declared indices points into."""
+        given = {n: make for n, make in self.values.items() if isinstance(make, value_classes.integers)}
+        return {name: make.high for name, make in given.items() if isinstance(make.high, str)}
+
+    def _dim_names(self) -> dict[str, tuple[str, ...]]:
+        """The dims of each tensor as they are written, of those that have no ``*name`` among them."""
+        specs = {p.name: p.tensor for p in self.signature.tensors if p.tensor} if self.signature else {}
+        return {
+            name: tuple(dim.expression for dim in spec.dims)
+            for name, spec in specs.items()
+            if not any(dim.variadic for dim in spec.dims)
+        }
 
     def _draw_one(self, parameter: Parameter, case: Case, drawn: bool) -> Any:
         spec = parameter.tensor
@@ -253,7 +273,7 @@ class Operator:
         if spec.optional and not case.arguments.get(parameter.name, False):
             return None
         dtype = spec.torch_dtype(case.dtype)
-        make = self.values.get(parameter.name) or value_classes.default_for(dtype)
+        make = contents.maker(case.values, self.values.get(parameter.name), dtype)
         sizes = self.complete(case.arguments)
         request = value_classes.Request(spec.shape(sizes), dtype, sizes, generator(case.seed, parameter.name))
         if math.prod(request.shape) * dtype.itemsize >= HUGE:
@@ -267,7 +287,7 @@ class Operator:
                 f"values[{parameter.name!r}] made {dtype_names.short(tensor.dtype)}{list(tensor.shape)} "
                 f"where {dtype_names.short(dtype)}{list(request.shape)} was asked for"
             )
-        tensor = lay_out(tensor, case.layout)
+        tensor = lay_out(tensor, case.layout, written=parameter.name in self.mutates)
         return tensor.requires_grad_() if parameter.name in self.grad else tensor
 
     def _call_inputs(self, case: Case) -> Inputs:
@@ -283,11 +303,18 @@ class Operator:
         for name in arguments:
             if name not in parameters and not takes_any:
                 raise UnknownParameter(f"{self.name}: inputs() takes no {name!r}", f"it takes {', '.join(parameters)}")
-        made = self.inputs(**arguments)
+        with torch.random.fork_rng(devices=[]):  # one case has the same inputs each time, drawn by torch's own too
+            torch.manual_seed(case.seed)
+            made = self.inputs(**arguments)
         if isinstance(made, Mapping):
-            return Inputs((), dict(made), ())
-        args = tuple(made) if isinstance(made, (tuple, list)) else (made,)
-        return Inputs(args, {}, self._positional_names(len(args)))
+            inputs = Inputs((), dict(made), ())
+        else:
+            args = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+            inputs = Inputs(args, {}, self._positional_names(len(args)))
+        if case.values != "normal":
+            contents.check(case.values)
+            inputs = contents.refilled(inputs, case.values, case.seed, self.reference)
+        return inputs.moved() if case.layout == "offset" else inputs
 
     def _positional_names(self, count: int) -> tuple[str, ...]:
         names = [p.name for p in launcher_parameters(self.run)][:count]

@@ -147,6 +147,6 @@ def dim_value(expression: int | str, sizes: Mapping[str, Any]) -> int:
 
 
 def symbols(make: Any) -> tuple[str, ...]:
-    """Names of the dims that a value class looks at; none for a user's own function, which is not asked."""
+    """Names of the dims that a value class looks at; none for a word, or a user's own function, which is not asked."""
     expression = make.dim if isinstance(make, offsets) else make.high if isinstance(make, integers) else 0
     return Dim(expression).symbols if isinstance(expression, str) else ()

@@ -8,7 +8,6 @@ import triton.language as tl
 from execution import execute, faults, tagged
 
 import tilewright as tw
-from tilewright.debug import cases
 
 
 def _product(x, w, wrong=False):
@@ -56,17 +55,6 @@ def test_a_poll_for_what_never_comes_is_a_deadlock_and_with_a_timeout_an_answer(
     y, executor = execute(polling.polled_for_nothing, 100)
     assert not executor.findings()
     assert y.tolist() == [0, 0, 0]
-
-
-def test_the_sizes_that_inputs_are_written_with_are_planned_where_they_are_small():
-    """Programs that add to a few bins meet at 30 rows, not at the 2 that a dim without a block is given."""
-
-    def planned(inputs):
-        made = tw.Operator(name="binned", run=lambda x: x, inputs=inputs)
-        return [case.arguments for case in cases.plan(made, {"BD": 16})]
-
-    assert {"N": 30, "D": 9} in planned(lambda N=30, D=9: (torch.randn(N, D),))
-    assert {"N": 3000, "D": 900} not in planned(lambda N=3000, D=900: (torch.randn(N, D),))
 
 
 def test_inputs_whose_gradients_are_declared_require_them():

@@ -52,6 +52,7 @@ class Executor:
         target: the chip that kernels are lowered for.
         poisoned: the mode that knows which memory was handed out uninitialised.
         edges_only: of each launch run only the programs at the edges of the grid: for tensors of any size.
+        grids_only: runs no program at all: only whether each grid can be launched is looked at.
         backwards: runs programs from the last to the first.
         watches_floats: finds where values that are not finite arise (``nonfinite.py``); slower.
         exact_products: takes tf32 products of fp32 for fp32's own: what rounding operands changed is then seen.
@@ -74,6 +75,7 @@ class Executor:
     updates: set[int] = field(default_factory=set)
     programs: int = 0
     edges_only: bool = False
+    grids_only: bool = False
     changes: Changes | None = None
     complete: bool = True
     order_matters: bool = False
@@ -93,7 +95,7 @@ class Executor:
             launch = self.changes.launched(launch)
         program = compiled(launch, self.target) if self._fits(launch) else None
         self.launches.append(launch)
-        if program is None:
+        if program is None or self.grids_only:
             return
         self.memory.start_launch(launch.grid)
         _refuse_other_devices(launch)

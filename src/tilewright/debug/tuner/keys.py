@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from tilewright.debug import cases
+from tilewright.debug.planning import naming
 from tilewright.debug.tuner.choices import shared_choices
 from tilewright.debug.tuner.place import finding
 from tilewright.debug.tuner.sizes import Grown, grown, missing
@@ -26,7 +26,7 @@ from tilewright.spec.poison import Poisoned
 
 def findings(operator: Operator, planned: Sequence[Case], target: Target, seconds: float | None) -> list[Finding]:
     """Findings of the keys of an operator's tuned kernels; a call of its launcher may take ``seconds``."""
-    base = cases.first_case(operator)
+    base = naming.first_case(operator)
     if not _may_tune(operator, base, target):
         return []
     first = survey(operator, base, target, seconds)

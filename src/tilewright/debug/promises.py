@@ -1,0 +1,66 @@
+"""What nobody promises of results: differences under some value classes that are warnings, or tell nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from tilewright.records import Case, Disagreement, Finding
+from tilewright.spec import contents, golden
+from tilewright.spec.golden import Expected
+
+A_FEW_DIGITS = 64.0
+"""Times the tolerance."""
+LARGEST_TOLD = 1e12
+"""Golden values beyond it, of inputs that are moderate, were amplified: so was each rounding on the way."""
+
+
+def unfit(case: Case, expected: tuple[Expected, ...]) -> str | None:
+    """Why a value class tells nothing of an operator: its reference makes nothing of such values that can be compared."""
+    floats = [gold.values for gold in expected if gold.dtype.is_floating_point and gold.values.numel()]
+    if case.values == "unnamed-poison" and any(bool(values.isnan().any()) for values in floats):
+        return "the reference looks at rows that no index names"
+    finite = [values[values.isfinite()] for values in floats]
+    if any(bool((values.abs() > LARGEST_TOLD).any()) for values in finite):
+        return f"with {case.values} values the reference leaves the range where rounding can be told from a fault"
+    return None
+
+
+def tempered(
+    case: Case,
+    findings: list[Finding],
+    disagreements: list[Disagreement],
+    expected: tuple[Expected, ...] | None,
+    results: Mapping[str, Tensor],
+) -> list[Finding]:
+    """Findings, those of values as warnings where nobody promises any: where inputs are not finite, where masks
+    leave nothing and the reference itself has no value, where right algorithms lose digits and no more was lost.
+
+    A grid that cannot be launched explains all else that is wrong.
+    """
+    grids = [f for f in findings if f.kind == "grid-limit"]
+    if grids:
+        return grids
+
+    def undefined(finding: Finding) -> bool:
+        if case.values in contents.NOT_FINITE:
+            return True
+        if case.values in contents.ROUGH:
+            lost = [d.worst_over_tolerance for d in disagreements if d.output == finding.argument and d.kind == "value"]
+            return bool(lost) and max(lost) < A_FEW_DIGITS
+        gold = next((e for e in expected or () if e.name == finding.argument), None)
+        if case.values in contents.TIED and gold is not None and not gold.dtype.is_floating_point:
+            return True
+        if case.values not in contents.MASKS or gold is None or not gold.dtype.is_floating_point:
+            return False
+        actual = results[gold.name]
+        if actual.shape != gold.values.shape:
+            return False
+        elsewhere = torch.where(gold.values.isnan(), torch.nan, actual.detach().double())
+        return bool((golden.error_over_tolerance(elsewhere, gold) <= 1).all())
+
+    values = ("mismatch", "non-finite")
+    return [replace(f, severity="warning") if f.kind in values and undefined(f) else f for f in findings]
