@@ -35,6 +35,10 @@ def debugged(session):
     return debugged
 
 
+def _errors(result):
+    return [finding for finding in result.findings if finding.severity == "error"]
+
+
 def only(report):
     assert len(report.findings) == 1, report.findings
     return report.findings[0]
@@ -152,7 +156,7 @@ def test_sizes_that_a_case_does_not_name_are_said(debugged):
 
 
 def test_a_backward_pass_must_take_any_strides(debugged):
-    layouts = {r.case.layout for r in debugged("careless_gradient").results if r.findings}
+    layouts = {r.case.layout for r in debugged("careless_gradient").results if _errors(r)}
     assert layouts == {"expanded-grad", "transposed-grad"}
     report = debugged("careful_gradient")
     assert report.findings == ()

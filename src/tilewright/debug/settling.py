@@ -59,7 +59,7 @@ def _declared(plan: Plan, case: Case) -> Any:
 def dependent(result: CaseResult, default: CaseResult) -> Finding | None:
     """The finding that a configuration is wrong where the default one is right on the same inputs, if it is."""
     wrong = next((f for f in result.findings if f.severity == "error" and f.kind != "unsupported"), None)
-    if wrong is None or wrong.kind == "config-dependent" or any(f.severity == "error" for f in default.findings):
+    if wrong is None or wrong.kind.startswith("autotune") or any(f.severity == "error" for f in default.findings):
         return None
     if default.refused is not None or not default.launches:
         return None
