@@ -338,6 +338,8 @@ class Session:
             result = self._asked(_SESSION + "run_case", address, options, checked=self._checked, **given)
         except ChildFailed as failure:
             words = f"{failure.what} while case {case.label} ran"
+            if made_up and failure.reason == "memory":
+                return CaseResult(case, refused=words)
             return CaseResult(case, (Finding("launch-error", words, case=case),))
         if self._second is None or grids_only or result.refused:
             return result
