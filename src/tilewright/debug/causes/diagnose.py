@@ -48,8 +48,7 @@ def explained(
     Each finding comes with its smallest case. Faults of other kinds than :data:`EXPLAINED` stay as they are.
     """
     findings = _of_huge_cases(operator, findings, target)
-    wanted = [f for f in findings if f.kind in EXPLAINED and f.severity == "error" and f.case is not None]
-    wanted = [f for f in wanted if not f.remedies]
+    wanted = [f for f in findings if _has_a_cause(f) and not f.remedies]
     if not wanted:
         return tuple(findings)
     deadline = time.perf_counter() + seconds
@@ -71,6 +70,12 @@ def explained(
     if remedies:
         return tuple(_with(f, remedies) if f in wanted else f for f in findings)
     return tuple(_bisected(f, [*failing, *others]) if f in wanted and f.kind in _OF_VALUES else f for f in findings)
+
+
+def _has_a_cause(finding: Finding) -> bool:
+    """Whether an edit of a kernel could end a finding: not one of a result's shape or dtype, which the host makes."""
+    of_the_host = finding.kind == "mismatch" and finding.element is None
+    return finding.kind in EXPLAINED and finding.severity == "error" and finding.case is not None and not of_the_host
 
 
 def _repeated(operator: Operator, cases: Sequence[Case], target: Target) -> list[Repeated]:
