@@ -131,7 +131,7 @@ class Edit:
 class Remedy:
     """Edits that together bring the reference back in all ``cases`` of a run, and no fewer of them do.
 
-    0 cases: at sizes too large to compare values, they end what was wrong with the addresses.
+    0 cases: they end this finding alone, while others stay, or at sizes too large to compare values.
     """
 
     cause: str

@@ -261,3 +261,14 @@ def test_a_grid_that_rounds_down_is_named_where_it_is_launched():
     found = tw.debug(operator, [dict(N=32), dict(N=33), dict(N=7)], shrink_seconds=1)
     assert {f.cause for f in found.errors} == {"grid-too-small"}
     assert all("triton.cdiv(x.numel(), 32)" in f.remedy for f in found.errors)
+
+
+def test_what_ends_one_fault_is_named_where_another_has_no_remedy():
+    module, operator = public("07")
+    found = tw.debug(operator, [dict(n=70, dirty=None), dict(n=70, dirty=True)])  # dirty: the host's own fault
+    causes = {f.kind: f.cause for f in found.errors}
+    assert causes == {
+        "uninitialized-read": "uninitialized-memory",
+        "non-finite": "uninitialized-memory",
+        "mismatch": "unknown",
+    }

@@ -17,7 +17,7 @@ from tilewright.debug.check import Repeated
 from tilewright.debug.executor import elements
 from tilewright.errors import TilewrightError
 from tilewright.hardware.target import Target
-from tilewright.records import Case, Edit, Finding, Remedy
+from tilewright.records import Case, Edit, Finding, Remedy, fault_key
 from tilewright.spec.operator import Operator
 
 MOST_CASES = 80
@@ -64,12 +64,25 @@ def explained(
         of_run = [one for one in others if not search.mends(frozenset(), one)]
         if of_run:
             failing, others = of_run[:1], [one for one in others if one is not of_run[0]]
-            sets = Search(failing, others, deadline + seconds / 2).sets()
-    of_the_run = len(set(cases) & {one.case for one in (*failing, *others)})
-    remedies = _in_words(sets, wanted, [*failing, *others], of_the_run)
-    if remedies:
+            search = Search(failing, others, deadline + seconds / 2)
+            sets = search.sets()
+    every = [*failing, *others]
+    if sets:
+        remedies = _in_words(sets, wanted, every, len(set(cases) & {one.case for one in every}))
         return tuple(_with(f, remedies) if f in wanted else f for f in findings)
-    return tuple(_bisected(f, [*failing, *others]) if f in wanted and f.kind in _OF_VALUES else f for f in findings)
+    return tuple(_alone(f, search, every) if f in wanted else f for f in findings)
+
+
+def _alone(finding: Finding, search: Search, cases: Sequence[Repeated]) -> Finding:
+    """A finding with what ends it, where nothing ends all that is wrong; else with where its values go astray."""
+    showing = [one for one in cases if fault_key(finding) in map(fault_key, search.outcome(frozenset(), one).errors)]
+    if showing:
+        others = [one for one in cases if one is not showing[0]]
+        own = replace(search, failing=showing[:1], others=others, target=finding)
+        remedies = _in_words(own.sets(), [finding], [*showing, *others], 0)
+        if remedies:
+            return _with(finding, remedies)
+    return _bisected(finding, cases) if finding.kind in _OF_VALUES else finding
 
 
 def _has_a_cause(finding: Finding) -> bool:

@@ -15,13 +15,13 @@ from tilewright.debug.causes.survey import Survey
 from tilewright.debug.causes.whole import InSequence, OneMoreTurn, ZeroedMemory
 from tilewright.debug.check import Repeated
 from tilewright.errors import TilewrightError
-from tilewright.records import Finding
+from tilewright.records import Finding, fault_key
 
 Set = frozenset[Change]
 
 EXPLAINED = frozenset(
     ("mismatch", "non-finite", "unwritten-output", "out-of-bounds-read", "out-of-bounds-write", "undefined-lanes")
-    + ("uninitialized-read", "offset-overflow", "write-write-race", "read-write-race")
+    + ("uninitialized-read", "offset-overflow", "write-write-race", "read-write-race", "write-conflict")
 )
 """Kinds of findings that an edit of the kernel can end."""
 _ORDER = frozenset(("write-write-race", "read-write-race"))
@@ -53,11 +53,13 @@ class Search:
         failing: cases with a fault, the smallest first.
         others: the further cases of the run.
         deadline: by ``time.perf_counter()``; what was found by then counts.
+        target: a single fault to be ended, while what else is wrong may stay; None for all of them.
     """
 
     failing: Sequence[Repeated]
     others: Sequence[Repeated]
     deadline: float
+    target: Finding | None = None
     runs: int = 0
     _known: dict[tuple[str, Set], Outcome] = field(default_factory=dict)
 
@@ -99,7 +101,13 @@ class Search:
         return Outcome(errors, wrong, frozenset(edits.effective))
 
     def mends(self, changes: Set, case: Repeated) -> bool:
-        return not self.outcome(changes, case).errors
+        """Whether changes leave nothing wrong of a case; with a target, neither it nor anything new."""
+        errors = self.outcome(changes, case).errors
+        if self.target is None or not errors:
+            return not errors
+        left = {fault_key(found) for found in errors}
+        before = {fault_key(found) for found in self.outcome(frozenset(), case).errors}
+        return fault_key(self.target) not in left and left <= before
 
     def _candidates(self, base: Set, case: Repeated) -> Iterator[Set]:
         """Sets that mend one case where ``base`` alone does not: single edits first, then several together."""
