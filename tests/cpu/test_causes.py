@@ -264,7 +264,7 @@ def test_a_grid_that_rounds_down_is_named_where_it_is_launched():
 
 
 def test_what_ends_one_fault_is_named_where_another_has_no_remedy():
-    module, operator = public("07")
+    _, operator = public("07")
     found = tw.debug(operator, [dict(n=70, dirty=None), dict(n=70, dirty=True)])  # dirty: the host's own fault
     causes = {f.kind: f.cause for f in found.errors}
     assert causes == {

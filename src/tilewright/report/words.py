@@ -33,7 +33,7 @@ _SUBJECTLESS = ("reads ", "writes ", "stores ", "loads ", "adds ", "waits ")
 
 CAUSES = {
     "missing-mask": "lanes take part that lie beyond the tensor",
-    "wrong-bound": "the mask leaves out lanes that are inside the tensor",
+    "wrong-bound": "a bound is off: it leaves out what belongs there, or lets in what does not",
     "wrong-neutral-element": "lanes that are masked off hold a value that counts",
     "padded-lanes-in-reduction": "lanes beyond the tensor are reduced together with the others",
     "low-precision-accumulation": "values are kept in a type too narrow for them",

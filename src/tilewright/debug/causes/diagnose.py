@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tilewright.debug.causes.arithmetic import WideOffsets
 from tilewright.debug.causes.change import Edits
@@ -12,9 +12,8 @@ from tilewright.debug.causes.naming import Names
 from tilewright.debug.causes.rewriting import in_64_bits
 from tilewright.debug.causes.search import EXPLAINED, Search, Set, plainness
 from tilewright.debug.causes.shadow import first_departure
-from tilewright.debug.causes.wording import Wording
+from tilewright.debug.causes.wording import Unsaid, Wording
 from tilewright.debug.check import Repeated
-from tilewright.debug.executor import elements
 from tilewright.errors import TilewrightError
 from tilewright.hardware.target import Target
 from tilewright.records import Case, Edit, Finding, Remedy, fault_key
@@ -67,9 +66,9 @@ def explained(
             search = Search(failing, others, deadline + seconds / 2)
             sets = search.sets()
     every = [*failing, *others]
-    if sets:
-        remedies = _in_words(sets, wanted, every, len(set(cases) & {one.case for one in every}))
-        return tuple(_with(f, remedies) if f in wanted else f for f in findings)
+    why = _in_words(sets, wanted, every, len(set(cases) & {one.case for one in every}))
+    if why is not None:
+        return tuple(_with(f, why) if f in wanted else f for f in findings)
     return tuple(_alone(f, search, every) if f in wanted else f for f in findings)
 
 
@@ -79,9 +78,9 @@ def _alone(finding: Finding, search: Search, cases: Sequence[Repeated]) -> Findi
     if showing:
         others = [one for one in cases if one is not showing[0]]
         own = replace(search, failing=showing[:1], others=others, target=finding)
-        remedies = _in_words(own.sets(), [finding], [*showing, *others], 0)
-        if remedies:
-            return _with(finding, remedies)
+        why = _in_words(own.sets(), [finding], [*showing, *others], 0)
+        if why is not None:
+            return _with(finding, why)
     return _bisected(finding, cases) if finding.kind in _OF_VALUES else finding
 
 
@@ -108,42 +107,63 @@ def _of_huge_cases(operator: Operator, findings: Sequence[Finding], target: Targ
     """Findings of sizes at which offsets wrap, with what 64 bits would end of them."""
     told = []
     for finding in findings:
-        remedy = None
+        why = None
         if finding.case is not None and finding.kind in _OF_ADDRESSES:
             case = Repeated(operator, finding.case, target)
-            remedy = _in_64_bits(case) if case.is_huge else None
-        told.append(finding if remedy is None else _with(finding, (remedy,)))
+            why = _in_64_bits(case) if case.is_huge else None
+        told.append(finding if why is None else _with(finding, why))
     return tuple(told)
 
 
-def _in_64_bits(case: Repeated) -> Remedy | None:
+def _in_64_bits(case: Repeated) -> _Diagnosis | None:
     changes: Set = frozenset({WideOffsets()})
     edits = Edits(changes)
     found, _ = case.run(edits)
     if not edits.effective or any(f.kind in _OF_ADDRESSES and f.severity == "error" for f in found):
         return None
-    return Remedy("offset-overflow", tuple(map(in_64_bits, sorted(edits.wrapped, key=repr))), 0)
+    remedy = Remedy("offset-overflow", tuple(map(in_64_bits, sorted(edits.wrapped, key=repr))), 0)
+    return _Diagnosis(remedy.cause, (remedy,), "; ".join(map(_said, remedy.edits)))
+
+
+@dataclass(frozen=True)
+class _Diagnosis:
+    """Why, and what to write; ``words`` say it in a line, in general where no edit can be written out."""
+
+    cause: str
+    remedies: tuple[Remedy, ...]
+    words: str
 
 
 def _in_words(
     sets: Sequence[Set], findings: Sequence[Finding], cases: Sequence[Repeated], of_the_run: int
-) -> tuple[Remedy, ...]:
+) -> _Diagnosis | None:
     remedies = []
+    in_general: _Diagnosis | None = None
     for changes in sets:
-        names, types, ranks, launches, fresh = Names(), {}, {}, [], []
-        # Where sizes differ from each other they tell variables apart.
-        telling = sorted(cases, key=plainness, reverse=True)[:_NAMED_ON]
-        for case in dict.fromkeys([cases[0], *telling]):
-            edits = Edits(changes, names=names)
-            case.run(edits, zeroed=edits.zeroed)
-            types.update(edits.elements)
-            ranks.update(edits.ranks)
-            fresh += case.fresh
-            launches += [] if edits.launch is None else [edits.launch]
-        floats = {site for site, element in types.items() if elements.is_float(element)}
-        wording = Wording(names, findings, floats, ranks, launches, fresh)
-        remedies.append(Remedy(_cause(changes), wording.edits(changes), of_the_run))
-    return tuple(remedies)
+        try:
+            edits = _wording(changes, findings, cases).edits(changes)
+        except Unsaid as unsaid:
+            in_general = in_general or _Diagnosis(_cause(changes), (), str(unsaid))
+            continue
+        remedies.append(Remedy(_cause(changes), edits, of_the_run))
+    if not remedies:
+        return in_general
+    return _Diagnosis(remedies[0].cause, tuple(remedies), "; ".join(map(_said, remedies[0].edits)))
+
+
+def _wording(changes: Set, findings: Sequence[Finding], cases: Sequence[Repeated]) -> Wording:
+    """Runs a set once more on some cases, to learn what it deals with and how that is called."""
+    names, types, ranks, launches, fresh = Names(), {}, {}, [], []
+    # Where sizes differ from each other they tell variables apart.
+    telling = sorted(cases, key=plainness, reverse=True)[:_NAMED_ON]
+    for case in dict.fromkeys([cases[0], *telling]):
+        edits = Edits(changes, names=names)
+        case.run(edits, zeroed=edits.zeroed)
+        types.update(edits.elements)
+        ranks.update(edits.ranks)
+        fresh += case.fresh
+        launches += [] if edits.launch is None else [edits.launch]
+    return Wording(names, findings, types, ranks, launches, fresh)
 
 
 def _bisected(finding: Finding, cases: Sequence[Repeated]) -> Finding:
@@ -169,10 +189,8 @@ def _cause(changes: Set) -> str:
     return next((cause for cause in _CAUSES if cause in causes), min(causes))
 
 
-def _with(finding: Finding, remedies: tuple[Remedy, ...]) -> Finding:
-    first = remedies[0]
-    text = "; ".join(map(_said, first.edits))
-    return replace(finding, cause=first.cause, remedy=text, remedies=remedies)
+def _with(finding: Finding, why: _Diagnosis) -> Finding:
+    return replace(finding, cause=why.cause, remedy=why.words, remedies=why.remedies)
 
 
 def _said(edit: Edit) -> str:

@@ -35,13 +35,15 @@ class Condition:
     vector: str
     term: str = ""
     bound: str = ""
+    indexed: bool = True  # the vector has one axis, and takes an index where the tile has more
 
     def text(self, index: str) -> str:
         """The condition with the vector indexed, such as ``[:, None]``."""
+        vector = self.vector + index if self.indexed else self.vector
         if not self.bound:
-            return self.vector + index
+            return vector
         end = f"{self.bound} - {self.term}" if self.term else self.bound
-        return f"{self.vector}{index} < {end}"
+        return f"{vector} < {end}"
 
 
 @dataclass
@@ -82,32 +84,33 @@ class Names:
         if bool(kept.all()) or known.seen >= _MOST_OCCURRENCES:
             return
         known.seen += 1
-        fitting = set(_conditions(self._variables(machine, op, launch, kept.shape[1]), kept, known.conditions))
+        shape = tuple(kept.shape[1] if i == axis else 1 for i in range(rank))
+        fitting = set(_conditions(self._variables(machine, op, launch, shape), kept, known.conditions))
         known.conditions = fitting if known.conditions is None else known.conditions & fitting
 
-    def _variables(self, machine: Machine, op: Op, launch: Launch, lanes: int) -> _Variables:
+    def _variables(self, machine: Machine, op: Op, launch: Launch, shape: tuple[int, ...]) -> _Variables:
         inside = op.location.file is not None and is_users_code(op.location.file)
         scope = machine.scope if inside or not self._callers else self._callers[-1]
-        return _variables(machine, scope, launch, lanes)
+        return _variables(machine, scope, launch, shape)
 
 
 @dataclass
 class _Variables:
-    vectors: dict[str, Tensor] = field(default_factory=dict)
-    masks: dict[str, Tensor] = field(default_factory=dict)
+    vectors: dict[tuple[str, bool], Tensor] = field(default_factory=dict)  # by name, and whether they take an index
+    masks: dict[tuple[str, bool], Tensor] = field(default_factory=dict)
     scalars: dict[str, Tensor] = field(default_factory=dict)
     terms: dict[str, Tensor] = field(default_factory=dict)
 
 
 def _conditions(variables: _Variables, kept: Tensor, wanted: set[Condition] | None) -> Iterator[Condition]:
-    for name, mask in variables.masks.items():
+    for (name, indexed), mask in variables.masks.items():
         if _agree(mask, kept):
-            yield Condition(name)
-    for vector, values in variables.vectors.items():
+            yield Condition(name, indexed=indexed)
+    for (vector, indexed), values in variables.vectors.items():
         for term, added in {"": torch.zeros(1, dtype=torch.int64), **variables.terms}.items():
             index = values + added[:, None]
             for bound, limit in variables.scalars.items():
-                condition = Condition(vector, term, bound)
+                condition = Condition(vector, term, bound, indexed)
                 if bound != vector and (wanted is None or condition in wanted) and _agree(index < limit[:, None], kept):
                     yield condition
 
@@ -116,18 +119,21 @@ def _agree(one: Tensor, other: Tensor) -> bool:
     return bool((one == other).all())
 
 
-def _variables(machine: Machine, scope: Scope, launch: Launch, lanes: int) -> _Variables:
-    """The user's variables in a scope, by what they can be in a condition on so many lanes."""
+def _variables(machine: Machine, scope: Scope, launch: Launch, shape: tuple[int, ...]) -> _Variables:
+    """The user's variables in a scope, by what they can be in a condition along one axis of a tile.
+
+    ``shape`` is 1 along the others: a variable has it, or only the lanes.
+    """
+    lanes = max(shape, default=1)
     found = _Variables()
     for name, value in launch.arguments.items():
         if isinstance(value, int) and not isinstance(value, bool):
             found.scalars[name] = torch.tensor([value])
     blocks = {n: v for n, v in launch.constexprs.items() if isinstance(v, int) and not isinstance(v, bool) and v > 1}
     for name, tile, in_loop in named_values(machine, scope):
-        if tile.shape == (lanes,) and tile.element == "i1":
-            found.masks[name] = tile.data.expand(-1, lanes)
-        elif tile.shape == (lanes,) and elements.is_integer(tile.element):
-            found.vectors[name] = tile.data.expand(-1, lanes)
+        if tile.shape in ((lanes,), shape) and elements.is_integer(tile.element):
+            kind = found.masks if tile.element == "i1" else found.vectors
+            kind[name, len(tile.shape) < len(shape)] = tile.data.reshape(tile.data.shape[0], -1).expand(-1, lanes)
         elif tile.shape == () and elements.is_integer(tile.element) and tile.element != "i1" and tile.data.dim() == 1:
             found.scalars[name] = tile.data
             if in_loop and len(found.terms) < _MOST_TERMS:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Sequence
 
 from tilewright.debug.causes import source
 from tilewright.debug.causes.launches import Swapped
@@ -11,6 +13,27 @@ from tilewright.debug.causes.site import Site
 from tilewright.records import Edit
 
 _NARROW_NAMES = ("float16", "bfloat16", "float32")
+
+
+def conjuncts(mask: ast.expr) -> list[ast.expr]:
+    """The parts of a mask that are joined by ``&``."""
+    if isinstance(mask, ast.BinOp) and isinstance(mask.op, ast.BitAnd):
+        return [*conjuncts(mask.left), *conjuncts(mask.right)]
+    return [mask]
+
+
+def compares_what(part: ast.expr, conditions: Sequence[str]) -> bool:
+    """Whether a part of a mask bounds the same index as one of some conditions, which then takes its place."""
+    if not isinstance(part, ast.Compare) or not isinstance(part.ops[0], ast.Lt | ast.LtE):
+        return False
+    return any(source.text(part.left) == condition.partition(" < ")[0] for condition in conditions)
+
+
+def all_of(conditions: Sequence[str]) -> str:
+    """Conditions joined, with the brackets that ``&`` needs."""
+    if len(conditions) == 1:
+        return conditions[0]
+    return " & ".join(c if re.fullmatch(r"\w+(\[[^\]]*\])?|\(.*\)", c) else f"({c})" for c in conditions)
 
 
 def division(site: Site) -> str:
@@ -54,7 +77,7 @@ def shifted(change: Shifted) -> str:
 
 
 def guarded(site: Site, form: str) -> Edit:
-    return Edit(site.file, site.line, "then " + form.format(assigned(site) or "…"))
+    return Edit(site.file, site.line, "then " + form.format(assigned(site) or "its result"))
 
 
 def divisor(site: Site) -> str:

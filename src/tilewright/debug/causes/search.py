@@ -273,7 +273,7 @@ def _unlikelihood(change: Change) -> int:
     return _BY_LIKELIHOOD.index(type(change))
 
 
-_BY_LIKELIHOOD = (Bounded, Other, WhereOther, Masked, PythonDivision, Swapped, StrideOf, OneMoreTurn, Shifted) + (
+_BY_LIKELIHOOD = (Shifted, Bounded, Other, WhereOther, Masked, PythonDivision, Swapped, StrideOf, OneMoreTurn) + (
     Filled,
     Excluded,
     WideOffsets,

@@ -12,17 +12,22 @@ from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets
 from tilewright.debug.causes.change import Change
 from tilewright.debug.causes.guards import GuardedDivisor, GuardedMaximum
 from tilewright.debug.causes.launches import LargerGrid, StrideOf, Swapped
-from tilewright.debug.causes.masks import Bounded, Masked, Other, Shifted, WhereOther
+from tilewright.debug.causes.masks import Bounded, Masked, Other, Shifted, WhereOther, filler
 from tilewright.debug.causes.naming import Condition, Names
 from tilewright.debug.causes.padding import Excluded, Filled
 from tilewright.debug.causes.precision import AllWidened, Widened
 from tilewright.debug.causes.site import Site
 from tilewright.debug.causes.whole import InSequence, OneMoreTurn, ZeroedMemory
+from tilewright.debug.executor import elements
 from tilewright.launch.launch import Launch, python_function
 from tilewright.records import Edit, Finding
 
 _FLOATS = {"0": "0.0", "1": "1.0", "-inf": 'float("-inf")', "inf": 'float("inf")'}
 _WIDE = {"f32": "tl.float32", "f64": "tl.float64"}
+
+
+class Unsaid(Exception):
+    """An edit that no line can be written for; the words say in general what to do."""
 
 
 class Wording:
@@ -31,7 +36,7 @@ class Wording:
     Args:
         names: conditions that were collected while the changes ran.
         findings: what they mend, for lines that a change itself does not have.
-        floats: sites that deal with floats.
+        types: element types that sites deal with.
         ranks: of the tiles at sites.
         launches: of some cases.
         fresh: stacks on which the launcher got uninitialised memory.
@@ -41,16 +46,20 @@ class Wording:
         self,
         names: Names,
         findings: Sequence[Finding],
-        floats: set[Site],
+        types: Mapping[Site, str],
         ranks: Mapping[Site, int],
         launches: Sequence[Launch],
         fresh: Sequence[StackSummary] = (),
     ) -> None:
-        self._names, self._findings, self._floats, self._ranks = names, findings, floats, ranks
+        self._names, self._findings, self._types, self._ranks = names, findings, types, ranks
         self._launches, self._fresh = launches, fresh
 
     def edits(self, changes: Iterable[Change]) -> tuple[Edit, ...]:
-        """One edit for each change, in the order of lines."""
+        """One edit for each change, in the order of lines.
+
+        Raises:
+            Unsaid: one of them cannot be written as a line.
+        """
         changes = list(changes)
         widened = [change for change in changes if isinstance(change, Widened)]
         found = [self._edit(change) for change in changes if not isinstance(change, Widened)]
@@ -98,7 +107,8 @@ class Wording:
         raise TypeError(f"no words for {type(change).__name__}")
 
     def _value(self, site: Site, word: str) -> str:
-        return _FLOATS[word] if site in self._floats or word in ("-inf", "inf") else word
+        element = self._types.get(site, "f32")
+        return _FLOATS[word] if elements.is_float(element) else str(filler(word, element))
 
     # --------------------------------------------------------------------------------------------- masks
 
@@ -107,54 +117,48 @@ class Wording:
         written = source.call(change.site)
         before = None if written is None else source.keyword(written, "mask")
         if before is not None and not change.exactly:
-            kept = source.text(before)
-            added = [f"({c})" for c in conditions if c not in kept]
-            conditions = [kept if isinstance(before, ast.Name) else f"({kept})", *added]
-        elif len(conditions) > 1:
-            conditions = [f"({c})" for c in conditions]
-        words = f"mask={' & '.join(conditions)}"
-        if change.site.op == "tt.load" and (written is None or source.keyword(written, "other") is None):
-            words += f", other={self._value(change.site, '0')}"
+            texts = [condition.text(index) for condition, index in conditions]
+            kept = [c for c in rewriting.conjuncts(before) if not rewriting.compares_what(c, texts)]
+            parts = [*(source.text(c) for c in kept), *texts]
+        else:
+            parts = [condition.text(index) for condition, index in conditions]
+        return self._with_mask(change.site, parts)
+
+    def _with_mask(self, site: Site, parts: Sequence[str]) -> str:
+        written = source.call(site)
+        words = f"mask={rewriting.all_of(parts)}"
+        if site.op == "tt.load" and (written is None or source.keyword(written, "other") is None):
+            words += f", other={self._value(site, '0')}"
         return words
 
-    def _conditions(self, change: Change, site: Site) -> list[str]:
-        """Conditions on lanes, axis by axis, as far as lanes are left out along it."""
+    def _conditions(self, change: Change, site: Site) -> list[tuple[Condition, str]]:
+        """Conditions on lanes with the vector's index, axis by axis, as far as lanes are left out along it."""
         found = []
         for (one, axis), lanes in self._names.lanes.items():
             if one == change and lanes.seen:
                 best = _best(lanes.conditions or set(), site)
-                index = (
-                    ""
-                    if lanes.rank == 1
-                    else "[" + ", ".join(":" if i == axis else "None" for i in range(lanes.rank)) + "]"
-                )
-                found.append(best.text(index) if best else f"<lanes of axis {axis} inside the tensor>")
-        return found or ["<lanes inside the tensor>"]
+                if best is None:
+                    break
+                found.append((best, _index(axis, lanes.rank)))
+        else:
+            if found:
+                return found
+        raise Unsaid(f"line {site.line}: leave out the lanes that lie beyond the tensor")
 
     def _joined(self, change: Change, site: Site) -> str:
-        conditions = self._conditions(change, site)
-        return conditions[0] if len(conditions) == 1 else " & ".join(f"({c})" for c in conditions)
+        return rewriting.all_of([condition.text(index) for condition, index in self._conditions(change, site)])
 
     def _masked(self, change: Masked) -> str:
         written = source.call(change.site)
-        rank = 1 if change.axis is None else self._ranks.get(change.site, 1)
-        index = "" if rank == 1 else "[" + ", ".join(":" if i == change.axis else "None" for i in range(rank)) + "]"
+        added = change.variable + ("" if change.axis is None else _index(change.axis, self._ranks.get(change.site, 1)))
         before = None if written is None else source.keyword(written, "mask")
-        added = change.variable + index
-        if before is None:
-            words = f"mask={added}"
-        else:
-            words = (
-                f"mask={source.text(before) if isinstance(before, ast.Name) else f'({source.text(before)})'} & {added}"
-            )
-        if change.site.op == "tt.load" and (written is None or source.keyword(written, "other") is None):
-            words += f", other={self._value(change.site, '0')}"
-        return words
+        kept = [] if before is None else [source.text(c) for c in rewriting.conjuncts(before)]
+        return self._with_mask(change.site, [*kept, added])
 
     def _where(self, change: WhereOther) -> str:
         written, value = source.call(change.site), self._value(change.site, change.value)
         if written is None or len(written.args) != 3:
-            return f"tl.where(…, …, {value})"
+            raise Unsaid(f"line {change.site.line}: {value} where the condition does not hold")
         return f"tl.where({source.text(written.args[0])}, {source.text(written.args[1])}, {value})"
 
     # -------------------------------------------------------------------------------------------- padding
@@ -163,7 +167,7 @@ class Wording:
         written, value = source.call(change.site), self._value(change.site, change.value)
         condition = self._joined(change, change.site)
         if written is None or not written.args:
-            return f"tl.where({condition}, …, {value}) before the reduction"
+            raise Unsaid(f"line {change.site.line}: tl.where({condition}, …, {value}) before the reduction")
         inner = f"tl.where({condition}, {source.text(written.args[0])}, {value})"
         rest = [source.text(a) for a in written.args[1:]] + [
             f"{k.arg}={source.text(k.value)}" for k in written.keywords
@@ -171,7 +175,9 @@ class Wording:
         return f"{source.text(written.func)}({', '.join([inner, *rest])})"
 
     def _filled(self, change: Filled) -> Edit:
-        name = rewriting.assigned(change.site) or "…"
+        name = rewriting.assigned(change.site)
+        if name is None:
+            raise Unsaid(f"line {change.site.line}: leave out the lanes that lie beyond the tensor")
         words = (
             f"{name} = tl.where({self._joined(change, change.site)}, {name}, {self._value(change.site, change.value)})"
         )
@@ -187,12 +193,11 @@ class Wording:
             line = source.statement(change.site.file, change.site.line)
             rewritten = rewriting.with_type(line, wide)
             name = rewriting.assigned(change.site)
-            declared = None if rewritten != line or name is None else rewriting.declaration(change.site, name, wide)
-            if declared is not None:
-                found.append(declared)
-            elif rewritten != line:
+            declared = None if name is None else rewriting.declaration(change.site, name, wide)
+            found += [] if declared is None else [declared]
+            if rewritten != line:
                 found.append(Edit(change.site.file, change.site.line, rewritten))
-            else:
+            elif declared is None:
                 further.append(Edit(change.site.file, change.site.line, f"compute in {wide}: {line}"))
         return list(dict.fromkeys(found or further))  # what is computed of a wider variable is wider by itself
 
@@ -218,7 +223,7 @@ class Wording:
         if len(changed) == 1 and "zeros_strided" not in changed[0][1]:
             (file, number), line = changed[0]
             return Edit(file, number, line.replace("new_empty", "new_zeros"))
-        return Edit(None, None, "torch.zeros in the place of torch.empty")
+        raise Unsaid("torch.zeros in the place of torch.empty")
 
     def _grid(self, change: LargerGrid) -> Edit:
         for launch in self._launches:
@@ -232,7 +237,7 @@ class Wording:
                 rewritten = source.rounded_up(found.slice)
                 words += f": {rewritten}" if rewritten else f": {source.text(found.slice)} leaves elements out"
                 return Edit(file, found.lineno, words)
-        return self._on_finding("the grid is too small")
+        raise Unsaid("launch more programs: some elements have none")
 
     def _atomic(self) -> Edit:
         for finding in self._findings:
@@ -240,13 +245,10 @@ class Wording:
                 words = atomics.form(finding.file, finding.line)
                 if words is not None:
                     return Edit(finding.file, words[0], words[1])
-        return self._on_finding(
-            "programs of a launch run in any order: let one program own each element, or add with tl.atomic_add",
-            races=True,
-        )
+        raise Unsaid("let one program own each element, or add with tl.atomic_add")
 
-    def _on_finding(self, words: str, *, races: bool = False) -> Edit:
-        found = [f for f in self._findings if f.line is not None and (not races or f.kind.endswith("-race"))]
+    def _on_finding(self, words: str) -> Edit:
+        found = [f for f in self._findings if f.line is not None]
         return Edit(found[0].file, found[0].line, words) if found else Edit(None, None, words)
 
 
@@ -255,6 +257,11 @@ class Wording:
 
 def _at(site: Site, words: str) -> Edit:
     return Edit(site.file, site.line, words)
+
+
+def _index(axis: int, rank: int) -> str:
+    """How a vector along an axis is written in an expression of a tile: ``[:, None]``."""
+    return "" if rank == 1 else "[" + ", ".join(":" if i == axis else "None" for i in range(rank)) + "]"
 
 
 def _best(conditions: set[Condition], site: Site) -> Condition | None:
