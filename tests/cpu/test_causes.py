@@ -116,7 +116,7 @@ PUBLIC = [
     ("03", "padded-lanes-in-reduction", "tl.sum(tl.where(m, d * d, 0.0), axis=0)"),
     ("05", "wrong-stride", "go_stride: pass the stride of go_ptr, .stride(0)"),
     ("10", "race", "tl.atomic_add(dx_ptr + q, add, mask=m)"),
-    ("12", "grid-too-small", "leaves elements out"),
+    ("12", "grid-too-small", "launch more programs along x"),
     ("15", "empty-row", 'm_new = tl.where(m_new == float("-inf"), 0.0, m_new)'),
     ("20", "integer-division-semantics", "((i - shift) % n + n) % n"),
     ("23", "wrong-neutral-element", "other=0.0"),
@@ -155,7 +155,9 @@ def test_an_offset_that_wraps_is_named_where_it_does():
     module, operator = public("04")
     found = tw.debug(operator, module.ADVERSARIAL)
     assert {f.cause for f in found.errors} == {"offset-overflow"}
-    assert {e.text for f in found.errors for r in f.remedies for e in r.edits} == {"row.to(tl.int64) * stride"}
+    assert {e.text for f in found.errors for r in f.remedies for e in r.edits} == {
+        "v = tl.load(x_ptr + row.to(tl.int64) * stride + c)"
+    }
 
 
 def test_uninitialised_memory_is_named_where_the_launcher_gets_it():
@@ -219,7 +221,10 @@ def segment_means(x_ptr, ends_ptr, out_ptr, N, FAULT: tl.constexpr, BLOCK: tl.co
 
 @pytest.mark.parametrize(
     ("fault", "cause", "edit"),
-    [("shifted", "wrong-bound", "rows < end"), ("dropped", "missing-mask", "mask=(rows < N) & inside")],
+    [
+        ("shifted", "wrong-bound", "inside = (rows >= begin) & (rows < end)"),
+        ("dropped", "missing-mask", "mask=(rows < N) & inside"),
+    ],
 )
 def test_bounds_that_come_out_of_memory(fault, cause, edit):
     def run(x, ends):

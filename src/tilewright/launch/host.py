@@ -128,6 +128,14 @@ def refuses(error: BaseException) -> bool:
     return position is not None and position == len(frames) - 1 and _statement(frames[position]).refuses
 
 
+def launching_line() -> tuple[str, int]:
+    """File and line of the author's code that is launching a kernel: the innermost on the stack."""
+    for frame in reversed(traceback.extract_stack()):
+        if not frame.filename.startswith(_NOT_USERS) and not frame.filename.startswith("<"):
+            return frame.filename, frame.lineno or 0
+    return "", 0
+
+
 def require_cpu(launch: Launch) -> None:
     """A launch that is executed here has its tensors where the inputs are.
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from tilewright.debug.causes.site import Site, site_of
 from tilewright.debug.executor.machine import Handler, Machine, RegionHandler
 from tilewright.debug.executor.tile import Tile
+from tilewright.launch.host import launching_line
 from tilewright.launch.launch import Launch
 from tilewright.launch.ttir import Op
 
@@ -74,6 +75,7 @@ class Edits:
         launch: the launch at work.
         elements: the element types that changes deal with.
         ranks: of the tiles that they deal with.
+        launched_at: file and line of the host's code that launched a kernel last, by the kernel's name.
         wrapped: where offsets first wrapped in 32 bits.
         names: looks for words for the lanes that changes keep; None while only their effect is of interest.
     """
@@ -87,6 +89,7 @@ class Edits:
     elements: dict[Site, str] = field(default_factory=dict)
     ranks: dict[Site, int] = field(default_factory=dict)
     wrapped: set[Site] = field(default_factory=set)
+    launched_at: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.sited: dict[Site, list[AtSite]] = {}
@@ -110,6 +113,8 @@ class Edits:
             if isinstance(change, OfLaunch):
                 launch = change.applied(self, launch)
         self.launch = launch
+        if self.names is not None:
+            self.launched_at[launch.name] = launching_line()
         return launch
 
     def prepare(self, machine: Machine, launch: Launch) -> None:

@@ -16,6 +16,7 @@ from tilewright.debug.causes.wording import Unsaid, Wording
 from tilewright.debug.check import Repeated
 from tilewright.errors import TilewrightError
 from tilewright.hardware.target import Target
+from tilewright.launch.launch import python_function
 from tilewright.records import Case, Edit, Finding, Remedy, fault_key
 from tilewright.spec.operator import Operator
 
@@ -50,7 +51,7 @@ def explained(
     wanted = [f for f in findings if _has_a_cause(f) and not f.remedies]
     if not wanted:
         return tuple(findings)
-    deadline = time.perf_counter() + seconds
+    deadline = time.process_time() + seconds
     failing = _repeated(operator, [f.case for f in wanted if f.case is not None], target)
     if not failing:
         return tuple(findings)
@@ -153,7 +154,7 @@ def _in_words(
 
 def _wording(changes: Set, findings: Sequence[Finding], cases: Sequence[Repeated]) -> Wording:
     """Runs a set once more on some cases, to learn what it deals with and how that is called."""
-    names, types, ranks, launches, fresh = Names(), {}, {}, [], []
+    names, types, ranks, files, launched_at, fresh = Names(), {}, {}, set(), {}, []
     # Where sizes differ from each other they tell variables apart.
     telling = sorted(cases, key=plainness, reverse=True)[:_NAMED_ON]
     for case in dict.fromkeys([cases[0], *telling]):
@@ -162,8 +163,10 @@ def _wording(changes: Set, findings: Sequence[Finding], cases: Sequence[Repeated
         types.update(edits.elements)
         ranks.update(edits.ranks)
         fresh += case.fresh
-        launches += [] if edits.launch is None else [edits.launch]
-    return Wording(names, findings, types, ranks, launches, fresh)
+        launched_at.update(edits.launched_at)
+        if edits.launch is not None:
+            files.add(python_function(edits.launch.kernel).__code__.co_filename)
+    return Wording(names, findings, types, ranks, files, launched_at, fresh)
 
 
 def _bisected(finding: Finding, cases: Sequence[Repeated]) -> Finding:

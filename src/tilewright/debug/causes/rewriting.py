@@ -43,7 +43,7 @@ def division(site: Site) -> str:
         return "(a % n + n) % n: of a negative number % is negative here"
     a, b = (_operand(side) for side in (written.left, written.right))
     rest = f"({a} % {b} + {b}) % {b}"
-    return rest if kind is ast.Mod else f"({a} - {rest}) // {b}"
+    return source.line_with(site.file, written, rest if kind is ast.Mod else f"({a} - {rest}) // {b}")
 
 
 def _operand(node: ast.expr) -> str:
@@ -60,7 +60,8 @@ def in_64_bits(site: Site) -> Edit:
     if isinstance(left, ast.Constant):
         left, right = right, left
     sign = {ast.Mult: "*", ast.Add: "+", ast.Sub: "-", ast.LShift: "<<"}[type(written.op)]
-    return Edit(site.file, site.line, f"{_operand(left)}.to(tl.int64) {sign} {_operand(right)}")
+    instead = f"{_operand(left)}.to(tl.int64) {sign} {_operand(right)}"
+    return Edit(site.file, site.line, source.line_with(site.file, written, instead))
 
 
 def shifted(change: Shifted) -> str:
@@ -72,8 +73,10 @@ def shifted(change: Shifted) -> str:
     sign = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}[type(written.ops[0])]
     adds = isinstance(right, ast.BinOp) and isinstance(right.op, ast.Add if change.by < 0 else ast.Sub)
     if isinstance(right, ast.BinOp) and adds and source.text(right.right) == "1":
-        return f"{left} {sign} {source.text(right.left)}"
-    return f"{left} {sign} {source.text(right)} {'+' if change.by > 0 else '-'} 1"
+        instead = f"{left} {sign} {source.text(right.left)}"
+    else:
+        instead = f"{left} {sign} {source.text(right)} {'+' if change.by > 0 else '-'} 1"
+    return source.line_with(change.site.file, written, instead)
 
 
 def guarded(site: Site, form: str) -> Edit:
@@ -85,7 +88,7 @@ def divisor(site: Site) -> str:
     if written is None:
         return "a divisor of 0.0 to be 1.0"
     left, right = _operand(written.left), source.text(written.right)
-    return f"{left} / tl.where({right} == 0.0, 1.0, {right})"
+    return source.line_with(site.file, written, f"{left} / tl.where({right} == 0.0, 1.0, {right})")
 
 
 def one_more_turn(site: Site) -> Edit:

@@ -52,7 +52,7 @@ class Search:
     Attributes:
         failing: cases with a fault, the smallest first.
         others: the further cases of the run.
-        deadline: by ``time.perf_counter()``; what was found by then counts.
+        deadline: by ``time.process_time()``; what was found by then counts.
         target: a single fault to be ended, while what else is wrong may stay; None for all of them.
     """
 
@@ -78,7 +78,7 @@ class Search:
 
     @property
     def is_late(self) -> bool:
-        return time.perf_counter() > self.deadline
+        return time.process_time() > self.deadline
 
     # ------------------------------------------------------------------------------------------- one case
 

@@ -66,11 +66,11 @@ def loop(site: Site) -> ast.For | None:
     return max(found, key=lambda node: node.lineno, default=None)
 
 
-def launching(file: str, kernel: str) -> ast.Subscript | None:
-    """The ``kernel[grid]`` of a file's only launch of a kernel."""
-    found = [n for n in _nodes(file) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)]
-    own = [n for n in found if isinstance(n.value, ast.Name) and n.value.id == kernel]
-    return own[0] if len(own) == 1 else None
+def launching(file: str, line: int) -> ast.Subscript | None:
+    """The ``kernel[grid]`` on a line."""
+    found = [n for n in _nodes(file) if isinstance(n, ast.Subscript) and n.lineno <= line <= _end(n)]
+    called = {id(n.func) for n in _nodes(file) if isinstance(n, ast.Call)}
+    return next((node for node in found if id(node) in called), None)
 
 
 def rounded_up(expression: ast.expr) -> str | None:
@@ -103,6 +103,17 @@ def statement(file: str, line: int) -> str:
     """A line as it is written, without its indentation and its comment."""
     text = linecache.getline(file, line).strip()
     return text.partition("  #")[0].rstrip()
+
+
+def line_with(file: str, node: ast.AST, instead: str) -> str:
+    """The line of an expression with another in its place; that other alone where the expression spans lines."""
+    line = linecache.getline(file, node.lineno)  # type: ignore[attr-defined]
+    if _end(node) != node.lineno:  # type: ignore[attr-defined]
+        return instead
+    # Columns count bytes.
+    raw = line.encode()
+    whole = raw[: node.col_offset] + instead.encode() + raw[node.end_col_offset or 0 :]  # type: ignore[attr-defined]
+    return whole.decode().strip().partition("  #")[0].rstrip()
 
 
 def text(node: ast.AST) -> str:

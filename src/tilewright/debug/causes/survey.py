@@ -137,7 +137,7 @@ class Survey(Edits):
         if not computes(op.name):
             return
         kinds = {kind.element for kind in op.result_types}
-        if kinds & _NARROW:
+        if (kinds | {kind.element for kind in op.types}) & _NARROW:  # what reads a narrow value rounds it too
             self.narrow.add((site.file, site.line))
         if kinds & elements.FLOATS.keys():
             if op.name in _MAXIMA and is_empty_maximum(result):

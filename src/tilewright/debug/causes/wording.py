@@ -19,7 +19,6 @@ from tilewright.debug.causes.precision import AllWidened, Widened
 from tilewright.debug.causes.site import Site
 from tilewright.debug.causes.whole import InSequence, OneMoreTurn, ZeroedMemory
 from tilewright.debug.executor import elements
-from tilewright.launch.launch import Launch, python_function
 from tilewright.records import Edit, Finding
 
 _FLOATS = {"0": "0.0", "1": "1.0", "-inf": 'float("-inf")', "inf": 'float("inf")'}
@@ -38,7 +37,8 @@ class Wording:
         findings: what they mend, for lines that a change itself does not have.
         types: element types that sites deal with.
         ranks: of the tiles at sites.
-        launches: of some cases.
+        files: of the kernels.
+        launched_at: file and line of the launch of each kernel.
         fresh: stacks on which the launcher got uninitialised memory.
     """
 
@@ -48,11 +48,12 @@ class Wording:
         findings: Sequence[Finding],
         types: Mapping[Site, str],
         ranks: Mapping[Site, int],
-        launches: Sequence[Launch],
+        files: set[str],
+        launched_at: Mapping[str, tuple[str, int]],
         fresh: Sequence[StackSummary] = (),
     ) -> None:
         self._names, self._findings, self._types, self._ranks = names, findings, types, ranks
-        self._launches, self._fresh = launches, fresh
+        self._files, self._launched_at, self._fresh = files, launched_at, fresh
 
     def edits(self, changes: Iterable[Change]) -> tuple[Edit, ...]:
         """One edit for each change, in the order of lines.
@@ -159,7 +160,8 @@ class Wording:
         written, value = source.call(change.site), self._value(change.site, change.value)
         if written is None or len(written.args) != 3:
             raise Unsaid(f"line {change.site.line}: {value} where the condition does not hold")
-        return f"tl.where({source.text(written.args[0])}, {source.text(written.args[1])}, {value})"
+        instead = f"tl.where({source.text(written.args[0])}, {source.text(written.args[1])}, {value})"
+        return source.line_with(change.site.file, written, instead)
 
     # -------------------------------------------------------------------------------------------- padding
 
@@ -172,7 +174,7 @@ class Wording:
         rest = [source.text(a) for a in written.args[1:]] + [
             f"{k.arg}={source.text(k.value)}" for k in written.keywords
         ]
-        return f"{source.text(written.func)}({', '.join([inner, *rest])})"
+        return source.line_with(change.site.file, written, f"{source.text(written.func)}({', '.join([inner, *rest])})")
 
     def _filled(self, change: Filled) -> Edit:
         name = rewriting.assigned(change.site)
@@ -215,8 +217,7 @@ class Wording:
 
     def _zeroed(self) -> Edit:
         """The line of the launcher that gets the memory; where several do, it is not said which."""
-        files = {python_function(launch.kernel).__code__.co_filename for launch in self._launches}
-        own = [frame for stack in self._fresh for frame in list(stack)[::-1] if frame.filename in files]
+        own = [frame for stack in self._fresh for frame in list(stack)[::-1] if frame.filename in self._files]
         lines = {(frame.filename, frame.lineno): source.statement(frame.filename, frame.lineno or 0) for frame in own}
         zeroed = {at: re.sub(r"\bempty(\b|_like\b|_strided\b)", r"zeros\1", line) for at, line in lines.items()}
         changed = [(at, line) for at, line in zeroed.items() if line != lines[at]]
@@ -226,18 +227,12 @@ class Wording:
         raise Unsaid("torch.zeros in the place of torch.empty")
 
     def _grid(self, change: LargerGrid) -> Edit:
-        for launch in self._launches:
-            if launch.name != change.kernel:
-                continue
-            file = python_function(launch.kernel).__code__.co_filename
-            found = source.launching(file, change.kernel)
-            axis = "xyz"[change.axis]
-            words = f"the grid is too small along {axis}"
-            if found is not None:
-                rewritten = source.rounded_up(found.slice)
-                words += f": {rewritten}" if rewritten else f": {source.text(found.slice)} leaves elements out"
-                return Edit(file, found.lineno, words)
-        raise Unsaid("launch more programs: some elements have none")
+        file, line = self._launched_at.get(change.kernel, ("", 0))
+        found = source.launching(file, line)
+        rewritten = None if found is None else source.rounded_up(found.slice)
+        if found is None or rewritten is None:
+            raise Unsaid(f"launch more programs along {'xyz'[change.axis]} ({file}:{line}): some elements have none")
+        return Edit(file, found.lineno, source.line_with(file, found.slice, rewritten))
 
     def _atomic(self) -> Edit:
         for finding in self._findings:
