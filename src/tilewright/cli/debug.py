@@ -19,7 +19,10 @@ def command(
     target: common.Target,
     case: common.CaseOption = None,
     pdb: Annotated[
-        bool, typer.Option("--pdb", help="Open the debugger in the kernel, at the failing program.")
+        bool,
+        typer.Option(
+            "--pdb", help="Open the debugger at the line of the worst finding, where it shows; p TILE is a tensor."
+        ),
     ] = False,
     interpreter: Annotated[
         bool,

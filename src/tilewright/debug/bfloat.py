@@ -196,7 +196,6 @@ def _widening(original: Callable[..., Any]) -> Callable[..., Any]:
 def _shown(original: Callable[..., Any]) -> Callable[..., Any]:
     def patch(tensor: Any, scope: Any) -> None:
         original(tensor, scope)
-        scope.set_attr(tensor, "__repr__", lambda self: repr(readable(self.handle)))
         scope.set_attr(tensor, "__str__", lambda self: str(readable(self.handle)))
 
     return patch

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tilewright import records
 from tilewright.debug import configs, explain, failures, promises, refusal, results
-from tilewright.debug.debugger import Debugger, Stop
+from tilewright.debug.debugger import Counting, Debugger, Stop
 from tilewright.debug.executor import second
 from tilewright.debug.executor.executor import Changes, Executor
 from tilewright.debug.executor.memory import Memory as CheckedMemory
@@ -84,7 +85,7 @@ def check_case(
 
     ``checked`` takes the checked executor; else the stock interpreter runs it, with pdb where there is a
     ``debugger``: it opens at the line of a wild access, and where a value is wrong the case runs again and
-    stops in the program that wrote the worst element. A launcher that runs longer than ``seconds`` is
+    stops before the line that stored the worst element. A launcher that runs longer than ``seconds`` is
     stopped, and that is a finding.
 
     Raises:
@@ -109,10 +110,9 @@ def check_case(
         findings = _looked_at_again(call, inputs, handler, ran, findings)
     if configs.left_out(operator, named, ran.launches):
         findings, disagreements = [], []  # of another configuration, whose own case says them
-    stop = _stop_at(ran, disagreements) if debugger is not None else None
-    if stop is not None:
-        with contextlib.suppress(Stopped):  # what the user has seen is found already
-            _run(call, inputs.copy(), Interpreter(debugger=debugger, stop=stop), Poisoned())
+    wrong = records.worst(findings)
+    if debugger is not None and wrong is not None and ran.failure is None:  # which has opened pdb already
+        _step(call, inputs, wrong, debugger)
     return CaseResult(
         case=case,
         findings=reported(operator, case, findings, named),
@@ -224,6 +224,25 @@ def forced(operator: Operator, case: Case, target: Target, config: Config) -> tu
     call = _Call(operator, plain, config, target, expected, None, forces=True)
     ran = _run(call, inputs.copy(), Executor(target, poisoned), poisoned)
     return ran.launches, judge(operator, inputs, expected, ran)[0]
+
+
+def step_to(operator: Operator, case: Case, finding: Finding, target: Target, debugger: Debugger) -> bool:
+    """Runs a case in the stock interpreter, with pdb at a finding of it; whether its line was reached."""
+    plain, config = configs.split(operator, case)
+    return _step(_Call(operator, plain, config, target, None, None), inputs_of(operator, plain), finding, debugger)
+
+
+def _step(call: _Call, inputs: Inputs, finding: Finding, debugger: Debugger) -> bool:
+    """One call shows in which iteration the fault is, another one stops there."""
+    stop = Stop.of(finding)
+    if stop is None:
+        return False
+    counting = Counting(stop)
+    _run(call, inputs.copy(), Interpreter(seeker=counting), Poisoned())
+    arriving = debugger.arriving(stop, counting.wanted())
+    with contextlib.suppress(Stopped):  # what the user has seen is found already
+        _run(call, inputs.copy(), Interpreter(seeker=arriving), Poisoned())
+    return arriving.arrived
 
 
 def reported(
@@ -408,15 +427,3 @@ def _changed_inputs(operator: Operator, before: Inputs, ran: Ran) -> list[Findin
 def _bits(tensor: Tensor) -> Tensor:
     dense = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
     return dense.view(torch.uint8) if dense.numel() else dense
-
-
-def _stop_at(ran: Ran, disagreements: list[Disagreement]) -> Stop | None:
-    """The program that stored the worst element of the first disagreement."""
-    for found in disagreements:
-        result = ran.results[found.output]
-        writer = ran.memory.writer(result, found.worst_index) if ran.memory and found.kind == "value" else None
-        if writer is not None:
-            where = f"{found.output}[{', '.join(map(str, found.worst_index))}]"
-            why = f"it stored {where} = {found.worst_value:.6g}, golden {found.worst_expected:.6g}"
-            return Stop(writer[1].launch, writer[0], why)
-    return None

@@ -18,7 +18,7 @@ from triton._C.libtriton import ir
 from triton.runtime import interpreter as stock
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
-_FORMATS = {
+FORMATS = {
     tl.float8e4nv: torch.float8_e4m3fn,
     tl.float8e5: torch.float8_e5m2,
     tl.float8e4b8: torch.float8_e4m3fnuz,
@@ -40,7 +40,7 @@ def mended() -> Iterator[None]:
 
 def _converting(original: Callable[..., Any]) -> Callable[..., Any]:
     def create_fp_to_fp(self: Any, source: Any, to: Any, rounding: Any = None) -> Any:
-        kind, target = _FORMATS.get(source.dtype.scalar), _FORMATS.get(to.scalar)
+        kind, target = FORMATS.get(source.dtype.scalar), FORMATS.get(to.scalar)
         truncates = target is not None and rounding == ir.ROUNDING_MODE.RTZ
         if truncates or (kind is None and target is None):
             return original(self, source, to, rounding)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -63,6 +64,23 @@ class Region:
 
 
 @dataclass
+class Watch:
+    """An element of a parameter, outside its view perhaps: ``touched`` is called at each access to it."""
+
+    tensor: str
+    element: tuple[int, ...]
+    touched: Callable[[Region], None]
+
+    def look(self, region: Region, offsets: np.ndarray) -> None:
+        """Sees some byte offsets into a region accessed."""
+        if region.name == self.tensor and len(self.element) == region.tensor.dim():
+            strides = region.tensor.stride()
+            element = sum(i * stride for i, stride in zip(self.element, strides, strict=True))
+            if (offsets == element * region.tensor.element_size()).any():
+                self.touched(region)
+
+
+@dataclass
 class Writers:
     """For each byte of a storage: the program and site of its last store, -1 where there was none."""
 
@@ -81,6 +99,8 @@ class Memory:
     storages: dict[int, torch.UntypedStorage] = field(default_factory=dict)
     grids: list[tuple[int, int, int]] = field(default_factory=list)  # of the launches so far
     program: tuple[int, int, int] = (0, 0, 0)
+    watch: Watch | None = None
+    lenient: bool = False  # lanes that go wild are switched off; what they read is NaN, or -1
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.raw, name)  # the interpreter's enums and arithmetic pass through
@@ -108,16 +128,22 @@ class Memory:
 
     def load(self, pointers: np.ndarray, mask: np.ndarray, other: np.ndarray, dtype: Any) -> np.ndarray:
         real = self._checked(pointers, mask, np.dtype(dtype).itemsize, "read")
-        loaded: np.ndarray = self.raw.load(real, mask, other, dtype)
+        live = self._live(real, mask)
+        loaded: np.ndarray = self.raw.load(real, live, other, dtype)
+        wild = np.broadcast_to(mask, real.shape) & ~live
+        if wild.any():
+            loaded.view(np.uint8).reshape(*loaded.shape, -1)[wild] = 0xFF
         return loaded
 
     def store(self, pointers: np.ndarray, value: np.ndarray, mask: np.ndarray) -> Any:
         real = self._checked(pointers, mask, value.dtype.itemsize, "write")
+        mask = self._live(real, mask)
         self._note(pointers, real, mask, value.dtype.itemsize)
         return self.raw.store(real, value, mask)
 
     def atomic_rmw(self, operation: Any, pointers: np.ndarray, value: np.ndarray, mask: np.ndarray, order: Any) -> Any:
         real = self._checked(pointers, mask, value.dtype.itemsize, "write")
+        mask = self._live(real, mask)
         self._note(pointers, real, mask, value.dtype.itemsize)
         # Integers are added by ADD: a sum of floats in 16-bit integers is one of bfloat16 bits.
         if operation == self.raw.RMW_OP.FADD and value.dtype == np.uint16:
@@ -127,10 +153,16 @@ class Memory:
     def atomic_cas(self, pointers: np.ndarray, compare: np.ndarray, value: np.ndarray, order: Any) -> Any:
         mask = np.ones_like(pointers, dtype=bool)
         real = self._checked(pointers, mask, value.dtype.itemsize, "write")
+        if not real.all():  # it takes no mask that would switch a wild lane off
+            raise self._wild("write", "at an address outside all tensors", None, None, int((real == 0).sum()))
         self._note(pointers, real, mask, value.dtype.itemsize)
         return self.raw.atomic_cas(real, compare, value, order)
 
     # ------------------------------------------------------------------------------------------- checking
+
+    def _live(self, real: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        """The lanes of an access that are made: those of its mask, but for wild ones where they are let pass."""
+        return np.broadcast_to(np.asarray(mask, dtype=bool), real.shape) & (real != 0) if self.lenient else mask
 
     def _checked(self, pointers: np.ndarray, mask: np.ndarray, size: int, verb: str) -> np.ndarray:
         """Real addresses of an access; raises WildAccess if a live lane leaves its view."""
@@ -141,10 +173,10 @@ class Memory:
         if live.size == 0:
             return real
         made_up = live >= np.uint64(_MADE_UP)
-        if not made_up.all():
-            self._check_real(live[~made_up], size, verb)
         numbers = ((live & np.uint64(_MADE_UP - 1)) >> np.uint64(_REGION_BITS)).astype(np.int64)
         translated = live.copy()
+        if not made_up.all():
+            translated[~made_up] = self._check_real(live[~made_up], size, verb)
         for number in np.unique(numbers[made_up]):
             lanes = made_up & (numbers == number)
             translated[lanes] = self._translate(live[lanes], int(number), size, verb)
@@ -153,26 +185,31 @@ class Memory:
 
     def _translate(self, addresses: np.ndarray, number: int, size: int, verb: str) -> np.ndarray:
         if number >= len(self.regions):
+            if self.lenient:
+                return np.zeros_like(addresses)
             raise self._wild(
                 verb, "through a pointer that belongs to no tensor of the launch", None, None, len(addresses)
             )
         region = self.regions[number]
         offsets = (addresses - np.uint64(region.base)).astype(np.int64)  # wraps to negative, as wanted
+        if self.watch is not None:
+            self.watch.look(region, offsets)
         bad = ~_inside(region, offsets, size)
-        if bad.any():
+        if bad.any() and not self.lenient:
             raise self._outside(region, int(offsets[bad][0]), int(bad.sum()), verb)
-        return (offsets + region.real).astype(np.uint64)
+        return np.where(bad, 0, offsets + region.real).astype(np.uint64)
 
-    def _check_real(self, addresses: np.ndarray, size: int, verb: str) -> None:
+    def _check_real(self, addresses: np.ndarray, size: int, verb: str) -> np.ndarray:
         """A pointer read from memory (a pointer table) holds a real address: it must lie in a live tensor."""
         inside = np.zeros(addresses.shape, dtype=bool)
         for start, end in self._live_storages():
             inside |= (addresses >= start) & (addresses + np.uint64(size) <= end)
-        if not inside.all():
+        if not inside.all() and not self.lenient:
             wild = int(addresses[~inside][0])
             raise self._wild(
                 verb, f"at address {wild:#x}, which belongs to no tensor", None, None, int((~inside).sum())
             )
+        return np.where(inside, addresses, np.uint64(0))
 
     def _live_storages(self) -> list[tuple[np.uint64, np.uint64]]:
         known = list(self.storages.values())
@@ -261,6 +298,13 @@ class Memory:
             return torch.ones(tensor.shape, dtype=torch.bool)
         first_bytes = torch.from_numpy(writers.program[:: tensor.element_size()] < 0)
         return first_bytes.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+def offsets_of(addresses: np.ndarray) -> np.ndarray:
+    """Bytes from the first element of a parameter to made-up addresses in its region; real addresses as they are."""
+    made_up = addresses.astype(np.uint64) >= np.uint64(_MADE_UP)
+    inside = (addresses.astype(np.uint64) & np.uint64((1 << _REGION_BITS) - 1)).astype(np.int64) - _MIDDLE
+    return np.where(made_up, inside, addresses.astype(np.int64))
 
 
 def is_users_code(file: str) -> bool:

@@ -19,8 +19,8 @@ import torch
 from triton.runtime import interpreter as stock
 from triton.runtime.interpreter import InterpretedFunction
 
-from tilewright.debug import assertions, bfloat, float8
-from tilewright.debug.debugger import Debugger, Stop
+from tilewright.debug import assertions, bfloat, float8, tiles
+from tilewright.debug.debugger import Arriving, Counting, Debugger
 from tilewright.debug.guard import Memory, WildAccess, is_users_code
 from tilewright.errors import TilewrightError, UsageError
 from tilewright.launch.launch import Launch, constexpr_names
@@ -31,14 +31,15 @@ from tilewright.records import Finding
 class Interpreter:
     """A handler for captured launches that executes each at once.
 
-    ``debugger`` opens pdb where an access goes wild, and at ``stop``.
+    ``debugger`` opens pdb where an access goes wild. With a ``seeker`` no access does: it runs the program that it
+    looks for, and may end the call with it.
     """
 
     memory: Memory = field(default_factory=lambda: Memory(stock._interpreter))
     launches: list[Launch] = field(default_factory=list)
     programs: int = 0
     debugger: Debugger | None = None
-    stop: Stop | None = None
+    seeker: Counting | Arriving | None = None
     complete: bool = True  # what it cannot run raises
 
     def findings(self) -> list[Finding]:
@@ -48,8 +49,8 @@ class Interpreter:
     def __call__(self, launch: Launch) -> None:
         if not isinstance(launch.kernel, InterpretedFunction):
             raise UsageError(f"{launch.name}: not made under TRITON_INTERPRET=1, so the interpreter cannot run it")
-        index = len(self.launches)
         self.launches.append(launch)
+        self.memory.lenient = self.seeker is not None
         self.memory.start_launch(launch)
         with _replaced(stock, "_interpreter", self.memory), _mended(), _language_of(launch.kernel) as function:
             arguments = self._convert(launch)
@@ -58,18 +59,20 @@ class Interpreter:
                 self.memory.program = program
                 self.programs += 1
                 stock.interpreter_builder.set_grid_idx(*program)
-                self._run(function, arguments, Stop(index, program))
+                self._run(function, arguments, program)
 
-    def _run(self, function: Callable[..., Any], arguments: dict[str, Any], here: Stop) -> None:
-        if self.debugger is not None and self.stop == here:
-            self.debugger.run(function, arguments, self.stop)
+    def _run(self, function: Callable[..., Any], arguments: dict[str, Any], program: tuple[int, int, int]) -> None:
+        if self.seeker is not None and self.seeker.stop.program == program:
+            self.memory.watch = self.seeker.watch()
+            self.seeker.run(function, arguments)
+            self.memory.watch = None
             return
         try:
             function(**arguments)
         except Exception as error:
             left = find_cause(error, bdb.BdbQuit) is not None
             if self.debugger is not None and not left:
-                self.debugger.post_mortem(find_cause(error, WildAccess) or root_cause(error), here.program)
+                self.debugger.post_mortem(find_cause(error, WildAccess) or root_cause(error), program)
             raise
 
     def _convert(self, launch: Launch) -> dict[str, Any]:
@@ -136,7 +139,7 @@ def _programs(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
 
 @contextlib.contextmanager
 def _mended() -> Iterator[None]:
-    with assertions.checked(), float8.mended(), bfloat.mended():
+    with assertions.checked(), float8.mended(), bfloat.mended(), tiles.mended():
         yield
 
 

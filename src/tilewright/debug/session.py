@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tilewright.debug import configs, refusal
+from tilewright.debug import check, configs, refusal
 from tilewright.debug.causes.diagnose import explained
 from tilewright.debug.check import check_case
 from tilewright.debug.debugger import Debugger
@@ -100,13 +100,19 @@ def run_case(
     debugger = _prepare(emit)
     operator, chip = _operator(address), find(target)
 
-    def check() -> CaseResult:
+    def checked_once() -> CaseResult:
         if grids_only:
             return check_grids(operator, case, chip)
         breaks = debugger if pdb else None
         return check_case(operator, case, chip, checked=checked, debugger=breaks, seconds=None if pdb else seconds)
 
-    return refusal.checked(case, check) if made_up else check()
+    return refusal.checked(case, checked_once) if made_up else checked_once()
+
+
+def step_to(emit: Emitter, *, address: Address | Operator, case: Case, finding: Finding, target: str) -> bool:
+    """Gives the terminal to the debugger at a finding of a case; whether its line was reached."""
+    debugger = _prepare(emit)
+    return check.step_to(_operator(address), case, finding, find(target), debugger)
 
 
 def check_config(

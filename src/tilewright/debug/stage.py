@@ -97,7 +97,7 @@ class DebugOptions:
     def first_executor(self) -> str:
         """The one that plans and runs cases; with ``both`` the other one repeats them."""
         if self.pdb:
-            return "interpreter"
+            return "interpreter" if self.executor == "interpreter" else "checked"
         return "checked" if self.executor == "both" else self.executor
 
 
@@ -133,6 +133,7 @@ def _run(
     yield from map(Note, notes)
     results: list[CaseResult] = []
     held: list[CaseResult] = []  # refused: a finding only if no other case of their kind is taken
+    steps: list[str] = []
     started = time.monotonic()
     for done, case in enumerate(planned):
         if options.budget_seconds is not None and time.monotonic() - started > options.budget_seconds:
@@ -149,7 +150,8 @@ def _run(
             held.append(result)
         else:
             yield CaseDone(result)
-        if options.pdb and results[-1].findings:
+        if options.pdb and worst(result.findings) is not None:
+            steps = session.step_to(address, result, options)
             break
     missing = len(planned) - len(results)
     results, left_out = settling.sort_out(plan, results)
@@ -160,7 +162,7 @@ def _run(
     unsupported = any(finding.kind == "unsupported" for result in results for finding in result.findings)
     complete = (not missing or options.pdb) and not unsupported
     said = [*_cut_short(len(planned), missing, options), *plan.notes, *_left_out(left_out)]
-    for note in [*said, *_about(plan, results, options)]:
+    for note in [*said, *_about(plan, results, options), *steps]:
         notes.append(note)
         yield Note(note)
     smallest: dict[str, Case] = {}
@@ -330,7 +332,8 @@ class Session:
         made_up: bool = False,
         grids_only: bool = False,
     ) -> CaseResult:
-        given: dict[str, Any] = {"case": case, "pdb": options.pdb, "seconds": _patience(options)}
+        pdb = options.pdb and not self._checked  # which finds; the interpreter then steps to what it found
+        given: dict[str, Any] = {"case": case, "pdb": pdb, "seconds": _patience(options)}
         try:
             if self._executor == "device":
                 return self._asked(_DEVICE + "run_case", address, options, **given)
@@ -344,6 +347,22 @@ class Session:
         if self._second is None or grids_only or result.refused:
             return result
         return together(result, self._second.run(address, case, options, made_up=made_up))
+
+    def step_to(self, address: Address | Operator, result: CaseResult, options: DebugOptions) -> list[str]:
+        """Gives the terminal to pdb at the worst finding of a case, in the interpreter; what is to be said of that."""
+        finding = worst(result.findings)
+        if finding is None or not self._checked:
+            return []  # the interpreter has stopped there already
+        if result.addresses_only:
+            return ["its tensors are too large for the interpreter, which is what pdb steps through"]
+        with Session(replace(options, executor="interpreter")) as other:
+            if finding.line is None or finding.kind == "launch-error":  # it stops where it raises
+                other.run(address, result.case, options)
+                return []
+            given = {"case": result.case, "finding": replace(finding, case=None)}
+            reached = other._ask(_SESSION + "step_to", address, options, **given)
+        words = f"the interpreter does not reach line {finding.line} in program {finding.program or (0, 0, 0)}"
+        return [] if reached else [words]
 
     def with_keys(
         self, address: Address | Operator, first: CaseResult, planned: Sequence[Case], options: DebugOptions
