@@ -22,12 +22,13 @@ OPERATOR = tw.Operator(name="op", run=lambda x: x, inputs=inputs, dtypes=("bf16"
 class Checked:
     """Shows the fault where a predicate of the case holds, and counts how often it was asked."""
 
-    def __init__(self, fails, programs=lambda **arguments: 1):
-        self.fails, self.programs, self.asked = fails, programs, []
+    def __init__(self, fails, programs=lambda **arguments: 1, *, beside=True):
+        self.fails, self.programs, self.beside, self.asked = fails, programs, beside, []
 
     def __call__(self, case):
         self.asked.append(case)
-        shown = (FAULT,) if self.fails(case, **{**OPERATOR.default_arguments, **case.arguments}) else (BESIDE,)
+        fails = self.fails(case, **{**OPERATOR.default_arguments, **case.arguments})
+        shown = (FAULT,) if fails else (BESIDE,) if self.beside else ()
         return CaseResult(case, shown, programs=self.programs(**case.arguments))
 
 
@@ -104,3 +105,9 @@ def test_tries_bound_the_search():
     finding = Finding(**{**vars(FAULT), "case": Case("op", {"N": 5000})})
     assert Shrinker(OPERATOR, checked).shrink(finding, 60.0, tries=3) == finding.case
     assert len(checked.asked) == 3
+
+
+def test_a_configuration_stays_wrong_where_the_default_one_is_right():
+    checked = Checked(lambda c, N, BLOCK=64, **a: (BLOCK == 128 and N > 3) or N > 40, beside=False)
+    finding = Finding(**{**vars(FAULT), "kind": "config-dependent", "case": Case("op", {"N": 33, "BLOCK": 128})})
+    assert Shrinker(OPERATOR, checked).shrink(finding, 60.0).arguments == {"N": 4, "BLOCK": 128}

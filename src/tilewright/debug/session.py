@@ -145,8 +145,10 @@ def shrink_cases(
     """For each finding the smallest case that fails like it; each may take ``seconds``."""
     _prepare(emit)
     operator, chip = _operator(address), find(target)
-    shrinker = Shrinker(operator, lambda case: check_case(operator, case, chip, checked=checked, seconds=seconds))
-    return [shrinker.shrink(finding, seconds) for finding in findings]
+    executed = Shrinker(operator, lambda case: check_case(operator, case, chip, checked=checked, seconds=seconds))
+    launched = Shrinker(operator, lambda case: check_grids(operator, case, chip))
+    by_kind = {"grid-limit": launched}
+    return [by_kind.get(finding.kind, executed).shrink(finding, seconds) for finding in findings]
 
 
 def explain_findings(

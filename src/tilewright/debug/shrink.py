@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tilewright.debug import simpler
+from tilewright.debug import configs, simpler
 from tilewright.errors import TilewrightError
 from tilewright.records import Case, CaseResult, Finding
 from tilewright.spec.operator import Operator
@@ -84,7 +84,14 @@ class _Search:
 
     def _fails(self, case: Case) -> bool:
         result = self.shrinker.result(case)
-        return result is not None and any(is_same_fault(found, self.finding) for found in result.findings)
+        if result is None or self.finding.kind != "config-dependent":
+            return result is not None and any(is_same_fault(found, self.finding) for found in result.findings)
+        plain, named = configs.split(self.shrinker.operator, case)
+        default = self.shrinker.result(plain)
+        is_right = default is not None and not any(found.severity == "error" for found in default.findings)
+        wanted = replace(self.finding, kind="")
+        there = any(is_same_fault(replace(f, kind=""), wanted) for f in result.findings if f.severity == "error")
+        return named is not None and is_right and there
 
 
 def is_same_fault(one: Finding, other: Finding) -> bool:
