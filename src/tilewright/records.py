@@ -343,7 +343,7 @@ class Measurement:
     anew and then backwards. ``apart`` are the rounds in which the clock had dropped: kept here, left out of ratios.
     ``swapped`` is whether the sides' memory was allocated in reverse order. ``conditions`` say what made the machine
     unfit meanwhile. ``slowdown`` is by how much the control was made slower, None where there was none.
-    ``moved`` are bytes, read and written, of one call.
+    ``moved`` are bytes, read and written, of one call. ``revision`` is the commit of the operator's file.
     """
 
     operator: str
@@ -363,6 +363,7 @@ class Measurement:
     config: Config | None = None
     flops: float | None = None
     moved: float | None = None
+    revision: str | None = None
 
 
 @dataclass(frozen=True)
@@ -397,7 +398,8 @@ class Comparison:
     ``low`` and ``high`` are the 95 % interval of this ratio alone; the verdict is corrected for all of the run, and
     ``why`` says what keeps an undecided one from being decided. ``processes`` are the ratios of the single processes,
     ``swapped`` the order of allocation in each, ``self_ratio`` ours over ours, ``control_ratio`` what the plan made of
-    a call that is slower by ``slowdown``.
+    a call that is slower by ``slowdown``. ``error`` is the standard error of the ratio's logarithm, with ``freedom``
+    degrees of freedom; ``revision`` the commit that the operator's file was at.
     """
 
     operator: str
@@ -422,6 +424,35 @@ class Comparison:
     control_ratio: float | None = None
     slowdown: float | None = None
     conditions: tuple[str, ...] = ()
+    error: float | None = None
+    freedom: float | None = None
+    revision: str | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of an operator since an earlier measurement: above 1 it is faster now.
+
+    Both were measured against the same ``yardstick`` in the same processes; ``before`` and ``now`` are the ratios to
+    it, ``ratio`` is their quotient. A ``ratio`` of None could not be formed, and ``why`` says why.
+    """
+
+    operator: str
+    case: Case
+    shape: str
+    against: str
+    yardstick: str
+    verdict: Verdict
+    why: str = ""
+    before: float | None = None
+    now: float | None = None
+    ratio: float | None = None
+    low: float = 0.0
+    high: float = math.inf
+    margin: float | None = None
+    before_seconds: float | None = None
+    now_seconds: float | None = None
+    config: Config | None = None
 
 
 @dataclass(frozen=True)

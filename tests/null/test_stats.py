@@ -9,7 +9,7 @@ from tilewright.bench import student
 from tilewright.bench.stats import Estimate, log_ratios, lowered, of_one_process, of_processes
 from tilewright.bench.verdict import Subject, judge, noise_floor
 
-CALM = Estimate(0.0, 0.0005, 14)
+CALM = noise_floor(Estimate(0.0, 0.0005, 14))
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_rounds_under_a_clock_drop_are_found_but_not_a_side_that_always_runs_low
         (Estimate(0.001, 0.001, 14), CALM, "SAME", ""),
         (Estimate(0.006, 0.001, 14), CALM, "UNDECIDED", "reaches over the margin"),
         (Estimate(0.001, 0.01, 14), CALM, "UNDECIDED", "wider than the margins"),
-        (Estimate(0.001, 0.001, 14), Estimate(0.0, 0.01, 14), "UNDECIDED", "strays up to 2.2 %"),
-        (Estimate(0.02, 0.001, 14), Estimate(0.02, 0.001, 14), "UNDECIDED", "strays up to 2.2 %"),
+        (Estimate(0.001, 0.001, 14), noise_floor(Estimate(0.0, 0.01, 14)), "UNDECIDED", "strays up to 2.2 %"),
+        (Estimate(0.02, 0.001, 14), noise_floor(Estimate(0.02, 0.001, 14)), "UNDECIDED", "strays up to 2.2 %"),
         (Estimate(0.03, 0.0, 0), CALM, "UNDECIDED", "too few samples"),
     ],
 )

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.bench import engine, recorded
+from tilewright.bench import engine, recorded, revisions
 from tilewright.bench.plan import PLANS, QUICK, Plan, is_swapped
 from tilewright.bench.worker import Job, in_process
 from tilewright.errors import ChildFailed, LauncherFailed, NoGpu, UsageError
@@ -20,7 +20,7 @@ from tilewright.process import Limits, Worker
 from tilewright.records import Case, Compared, Comparison, Config, Event, Measurement, Note, StageStarted
 from tilewright.spec import dtypes
 from tilewright.spec.load import Address
-from tilewright.spec.operator import Operator
+from tilewright.spec.operator import Operator, source_file
 from tilewright.wording import count
 
 DEFAULT_SHAPE = "default"
@@ -55,11 +55,16 @@ class BenchReport:
     wrong: tuple[str, ...]
 
     @property
-    def exit_code(self) -> int:
+    def failure_code(self) -> int:
+        """The exit code that shapes which failed or are wrong ask for."""
         if self.wrong:
             return 1
+        return 4 if self.failed or not self.comparisons else 0
+
+    @property
+    def exit_code(self) -> int:
         undecided = any(c.verdict == "UNDECIDED" for c in self.comparisons)
-        return 4 if self.failed or undecided or not self.comparisons else 0
+        return self.failure_code or (4 if undecided else 0)
 
 
 def run(operator: Operator, address: Address, options: BenchOptions) -> Generator[Event, None, BenchReport]:
@@ -110,6 +115,7 @@ class _Children:
         self._worker: Worker | None = None
         self._process = -1
         self._noted: set[str] = set()
+        self._revision = revisions.of(source_file(operator))
 
     def take(self, process: int, shape: str) -> tuple[list[Event], Measurement]:
         """Raises what the child raised, and ChildFailed where it died or passed its limits."""
@@ -143,6 +149,7 @@ class _Children:
             slowdown=self._plan.resolution,
             config=options.config or (options.configs or {}).get(shape),
             compile=options.compile,
+            revision=self._revision,
         )
 
     def _news(self, events: Sequence[Event]) -> list[Event]:

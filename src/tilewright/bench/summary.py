@@ -12,7 +12,7 @@ from tilewright.bench import stats
 from tilewright.bench.plan import AGAIN, CONTROL, OURS, OWN_SIDES, Plan
 from tilewright.bench.rounds import by_side
 from tilewright.bench.stats import Array, Estimate
-from tilewright.bench.verdict import Subject, judge
+from tilewright.bench.verdict import Subject, judge, noise_floor
 from tilewright.records import Comparison, Measurement, Timing
 from tilewright.wording import part
 
@@ -70,7 +70,7 @@ def compare(by_shape: Mapping[str, Sequence[Measurement]], plan: Plan, shares: M
         saw = None if control is None else control.estimate.interval()[0] > 1
         for side in baselines(measurements):
             theirs = ratio(measurements, side, plan.unseen)
-            subjects.append(Subject(theirs.estimate, own.estimate, saw, shares[shape]))
+            subjects.append(Subject(theirs.estimate, noise_floor(own.estimate), saw, shares[shape]))
             drafts.append((measurements, theirs, own, control))
     judged = judge(subjects, plan.margin)
     timings = {shape: timings_of(measurements) for shape, measurements in by_shape.items()}
@@ -91,7 +91,7 @@ def compare(by_shape: Mapping[str, Sequence[Measurement]], plan: Plan, shares: M
                 regime=first.regime,
                 ours=timings[first.shape][OURS],
                 theirs=timings[first.shape][theirs.side],
-                noise_floor=judgement.noise_floor,
+                noise_floor=noise_floor(own.estimate),
                 config=first.config,
                 why=judgement.why,
                 plan=plan.name,
@@ -102,6 +102,9 @@ def compare(by_shape: Mapping[str, Sequence[Measurement]], plan: Plan, shares: M
                 control_ratio=None if control is None else math.exp(control.estimate.centre),
                 slowdown=first.slowdown,
                 conditions=conditions(measurements),
+                error=theirs.estimate.error,
+                freedom=theirs.estimate.freedom,
+                revision=first.revision,
             )
         )
     return found

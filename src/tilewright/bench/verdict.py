@@ -19,25 +19,24 @@ from tilewright.wording import count
 
 @dataclass(frozen=True)
 class Subject:
-    """A ratio to judge: its estimate, and the estimate of the same plan's A/A arm.
+    """A ratio to judge, and how far (as a share) the same plan's A/A arm strayed.
 
     ``saw_control`` is whether the plan told the known slowdown from none; None where it had no such side. ``share`` is
     the part of the allowed error that may be spent on it, where its plan looked several times.
     """
 
     ratio: Estimate
-    self_ratio: Estimate
+    noise_floor: float
     saw_control: bool | None = None
     share: float = 1.0
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, and in words why it is no better; ``noise_floor`` as a share."""
+    """A verdict, and in words why it is no better."""
 
     verdict: Verdict
-    why: str
-    noise_floor: float
+    why: str = ""
 
 
 def noise_floor(self_ratio: Estimate) -> float:
@@ -56,19 +55,18 @@ def judge(subjects: Sequence[Subject], margin: float, tail: float = TAIL) -> lis
     granted = _holm([chance for _, chance in claims], tail)
     judged = []
     for subject, (verdict, chance), holds in zip(subjects, claims, granted, strict=True):
-        floor = noise_floor(subject.self_ratio)
         if holds:
-            judged.append(Judgement(verdict, "", floor))
+            judged.append(Judgement(verdict))
         else:
             alone = verdict if chance <= tail else None
-            judged.append(Judgement("UNDECIDED", _why(subject, alone, margin, floor, len(subjects)), floor))
+            judged.append(Judgement("UNDECIDED", _why(subject, alone, margin, len(subjects))))
     return judged
 
 
 def _claim(subject: Subject, margin: float) -> tuple[Verdict, float]:
     """The most certain claim, and how likely it would be by chance at any of the plan's looks."""
     inside = math.log1p(margin)
-    floor = math.log1p(noise_floor(subject.self_ratio))
+    floor = math.log1p(subject.noise_floor)
     bar = max(inside, floor)
     ratio = subject.ratio
     chances: dict[Verdict, float] = {"FASTER": ratio.beyond(bar), "SLOWER": ratio.below(-bar)}
@@ -87,7 +85,7 @@ def _holm(chances: Sequence[float], tail: float) -> list[bool]:
     return granted
 
 
-def _why(subject: Subject, alone: Verdict | None, margin: float, floor: float, comparisons: int) -> str:
+def _why(subject: Subject, alone: Verdict | None, margin: float, comparisons: int) -> str:
     """Why a ratio is undecided."""
     if alone is not None and comparisons > 1:
         return f"{alone} if it were the only one, not sure enough among {count(comparisons, 'comparison')}"
@@ -95,8 +93,8 @@ def _why(subject: Subject, alone: Verdict | None, margin: float, floor: float, c
         return "too few samples"
     if subject.saw_control is False:
         return "this plan did not see the known slowdown of its control"
-    if floor > margin:
-        return f"ours against itself strays up to {100 * floor:.2g} %, more than the margin of {100 * margin:.2g} %"
+    if subject.noise_floor > margin:
+        return f"ours against itself strays up to {100 * subject.noise_floor:.2g} %, more than the margin of {100 * margin:.2g} %"
     low, high = subject.ratio.interval()
     if max(high / low - 1, 0) > 2 * margin:
         return f"the interval is wider than the margins of {100 * margin:.2g} % on both sides"

@@ -45,6 +45,7 @@ class Job:
     slowdown: float
     config: Config | None = None
     compile: bool = True
+    revision: str | None = None
 
 
 def measure_shape(emit: Emitter, *, job: Job) -> Measurement:
@@ -97,6 +98,7 @@ def _measurement(operator: Operator, job: Job, regime: str, sides: Sides, rounds
         config=job.config,
         flops=operator.flops_of(job.case),
         moved=moved,
+        revision=job.revision,
     )
 
 

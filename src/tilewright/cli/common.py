@@ -136,16 +136,18 @@ def session(
     no_store: bool,
     *,
     plain: bool | None = None,
+    to_stderr: bool = False,
 ) -> Iterator[Session]:
     """Opens the store and the console; writes --json and closes the run, whatever happens within.
 
-    ``plain`` True draws no live line: the terminal is needed for something else.
+    ``plain`` True draws no live line: the terminal is needed for something else. ``to_stderr`` leaves stdout to what
+    is written there besides --json.
     """
     probe = importlib.import_module("tilewright.hardware.probe")
     db = importlib.import_module("tilewright.store.db")
     environment = probe.environment()
     store = db.NullStore() if no_store else db.Store(store_path or db.default_path())
-    shown = console(json_path, plain=plain)
+    shown = console("-" if to_stderr else json_path, plain=plain)
     shown.knows_cases = not no_store
     run_id = store.begin_run(command, list(operators), environment)
     current = Session(shown, store, run_id, json_path, environment, command)

@@ -19,6 +19,7 @@ def write(
     debug: Sequence[tuple[str | Sequence[str], DebugReport]] = (),
     tune: Sequence[Any] = (),
     bench: Sequence[Any] = (),
+    changes: Sequence[Any] = (),
     recorded: Sequence[Any] = (),
     notes: Sequence[str] = (),
 ) -> Path:
@@ -34,6 +35,7 @@ def write(
         debug=list(debug),
         trials=trials,
         comparisons=[comparison for report in bench for comparison in report.comparisons],
+        changes=list(changes),
         recorded=list(recorded),
         sources=_sources([report for _, report in debug]),
         notes=list(notes),

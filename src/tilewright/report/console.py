@@ -15,6 +15,7 @@ from tilewright.errors import TilewrightError
 from tilewright.records import (
     Case,
     CaseDone,
+    Change,
     Choice,
     Comparison,
     DebugReport,
@@ -31,6 +32,7 @@ from tilewright.records import (
 from tilewright.report import tables, terminal, words
 
 if TYPE_CHECKING:
+    from tilewright.bench.history import Series
     from tilewright.store.rows import RunSummary
 
 # Room for the word that starts a finding; what belongs to it stands below, indented as far.
@@ -253,6 +255,16 @@ class Console:
         """A table for each operator: ours, each baseline, the ratio with its interval, the verdict."""
         for table in tables.comparisons(comparisons):
             self._table(table)
+
+    def changes(self, changes: Sequence[Change]) -> None:
+        """What became of each shape since an earlier measurement."""
+        if changes:
+            self._table(tables.changes(changes))
+
+    def series(self, found: Sequence[Series]) -> None:
+        """A table for each shape, baseline and chip: its runs, and where the level changed."""
+        for one in found:
+            self._table(tables.series(one))
 
     def runs(self, runs: Sequence[RunSummary]) -> None:
         """Past runs, in the order given."""

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 import tilewright
 from tilewright.errors import StoreUnusable
-from tilewright.records import Case, Comparison, DebugReport, Environment, Finding, Timing, Trial
+from tilewright.records import Case, Change, Comparison, DebugReport, Environment, Finding, Timing, Trial
 from tilewright.report import plots, tables, words
 
 CONTEXT_LINES = 4
@@ -34,6 +34,7 @@ class ReportData:
     debug: Sequence[tuple[str | Sequence[str], DebugReport]] = ()
     trials: Mapping[str, Mapping[str, Sequence[Trial]]] = field(default_factory=dict)
     comparisons: Sequence[Comparison] = ()
+    changes: Sequence[Change] = ()
     recorded: Sequence[tuple[str, Environment, Sequence[Comparison]]] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
@@ -74,6 +75,7 @@ def render(sections: ReportData) -> str:
         debug=[_debug_section(target, report, sections) for target, report in sections.debug],
         trials=[_trial_section(heading, by_target) for heading, by_target in sections.trials.items() if by_target],
         comparisons=_comparison_sections(sections.comparisons),
+        changes=[_change_section(group) for group in _by_reference(sections.changes)],
         recorded=[
             {"label": words.clean(label), "environment": words.environment(env), "parts": _comparison_sections(found)}
             for label, env, found in sections.recorded
@@ -169,8 +171,9 @@ def _comparison_sections(comparisons: Sequence[Comparison]) -> list[dict[str, An
     """Each table with its ratios, and the samples of each shape."""
     sections = []
     for table, group in tables.comparison_groups(comparisons):
-        samples = [Markup(plots.distribution(timings)) for timings in _sides(group).values()]
-        shapes = [words.clean(shape) for shape, _ in _sides(group)]
+        sides = _sides(group)
+        samples = [Markup(plots.distribution(t) + plots.course(t)) for t in sides.values()]
+        shapes = [words.clean(shape) for shape, _ in sides]
         sections.append(
             {
                 "table": table,
@@ -179,6 +182,17 @@ def _comparison_sections(comparisons: Sequence[Comparison]) -> list[dict[str, An
             }
         )
     return sections
+
+
+def _by_reference(changes: Sequence[Change]) -> list[list[Change]]:
+    groups: dict[tuple[str, str], list[Change]] = {}
+    for change in changes:
+        groups.setdefault((change.operator, change.against), []).append(change)
+    return list(groups.values())
+
+
+def _change_section(group: Sequence[Change]) -> dict[str, Any]:
+    return {"table": tables.changes(group), "plot": Markup(plots.change_intervals(group)), "samples": []}
 
 
 def _sides(group: Sequence[Comparison]) -> dict[tuple[str, str], list[Timing]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from tilewright.records import Comparison, Disagreement, Timing, Trial
+from tilewright.records import Change, Comparison, Disagreement, Timing, Trial
 from tilewright.report import svg, tables, words
 from tilewright.report.svg import LINE, PAD, WIDTH
 
@@ -227,16 +228,73 @@ def _round_step(wanted: float) -> float:
     return next(power * m for m in (1, 2, 5, 10) if power * m >= wanted * 0.999)
 
 
+COURSE_HEIGHT = 34
+_COURSE_REACH = 0.02  # at least: 2 % fill half of a side's height
+
+
+def course(timings: Sequence[Timing]) -> str:
+    """How each side's time went: medians of successive stretches over its median, process after process."""
+    sides = [t for t in timings if len(t.over_time) > 1 and t.median > 0]
+    if not sides:
+        return ""
+    logs = [[math.log(value / t.median) for value in t.over_time] for t in sides]
+    reach = max([abs(log) for one in logs for log in one] + [_COURSE_REACH])
+    body: list[str] = []
+    y = float(PAD)
+    for timing, one in zip(sides, logs, strict=True):
+        body.append(svg.text(PAD, y + 10, f"{timing.side} over time, ±{100 * math.expm1(reach):.2g} %", "soft"))
+        middle = y + LINE + COURSE_HEIGHT / 2
+        body.append(svg.line(PAD, middle, WIDTH - PAD, middle, "rule"))
+        step = (WIDTH - 2 * PAD) / len(one)
+        for process in range(1, len(timing.processes)):
+            at = PAD + process * step * len(one) / len(timing.processes)
+            body.append(svg.line(at, y + LINE, at, y + LINE + COURSE_HEIGHT, "rule"))
+        for number, log in enumerate(one):
+            body.append(svg.dot(PAD + (number + 0.5) * step, middle - log / reach * COURSE_HEIGHT / 2, 1.8, "main"))
+        y += LINE + COURSE_HEIGHT + 6
+    return svg.document(y + PAD, "times of " + ", ".join(t.side for t in sides) + " over time", body)
+
+
 # ----------------------------------------------------------------------------------------------- ratios
 
 
+@dataclass(frozen=True)
+class _Row:
+    """One ratio to draw: its words, its interval, the noise around 1, and those of single processes."""
+
+    said: str
+    verdict: str
+    ratio: float
+    low: float
+    high: float
+    noise: float = 0.0
+    processes: tuple[float, ...] = ()
+
+
 def ratio_intervals(comparisons: Sequence[Comparison]) -> str:
-    """Each ratio as a dot with its interval, on a logarithmic axis around 1; right of 1 ours is faster."""
-    if not comparisons:
+    """Each ratio as a dot with its interval, on a logarithmic axis around 1; right of 1 ours is faster.
+
+    The ratios of single processes are small dots below.
+    """
+    rows = [
+        _Row(f"{c.shape}, against {c.baseline}", c.verdict, c.ratio, c.low, c.high, c.noise_floor or 0.0, c.processes)
+        for c in comparisons
+    ]
+    return _intervals(rows, "ours faster →", "ratios to the baselines, with intervals")
+
+
+def change_intervals(changes: Sequence[Change]) -> str:
+    """Each change as a dot with its interval; right of 1 it is faster now. Shapes without a ratio are left out."""
+    rows = [_Row(c.shape, c.verdict, c.ratio, c.low, c.high, c.margin or 0.0) for c in changes if c.ratio is not None]
+    return _intervals(rows, "faster now →", "changes since an earlier measurement, with intervals")
+
+
+def _intervals(rows: Sequence[_Row], right: str, title: str) -> str:
+    if not rows:
         return ""
-    ends = [value for c in comparisons for value in (c.low, c.high, c.ratio) if math.isfinite(value) and value > 0]
-    noise = max((c.noise_floor or 0.0 for c in comparisons), default=0.0)
-    reach = max([abs(math.log(value)) for value in ends] + [noise, 0.05]) * 1.08
+    ends = [value for r in rows for value in (r.low, r.high, r.ratio) if math.isfinite(value) and value > 0]
+    noise = max(r.noise for r in rows)
+    reach = max([abs(math.log(value)) for value in ends] + [min(noise, 1.0), 0.05]) * 1.08
     middle, half = WIDTH / 2, WIDTH / 2 - PAD - 6
     lowest, highest = min([0.0, *map(math.log, ends)]), max([0.0, *map(math.log, ends)])
     # The axis is symmetric only if there is something on both sides: else half of the plot would be empty.
@@ -253,35 +311,30 @@ def ratio_intervals(comparisons: Sequence[Comparison]) -> str:
         return min(max(middle + math.log(value) / reach * half, PAD), WIDTH - PAD)
 
     top = PAD + LINE + 4.0
-    bottom = top + len(comparisons) * (LINE + 20) + 2
-    body = [
-        svg.text(PAD, PAD + 10, "← slower", "soft"),
-        svg.text(WIDTH - PAD, PAD + 10, "ours faster →", "soft", "end"),
-    ]
-    for number, comparison in enumerate(comparisons):
-        body += _whisker(comparison, x, top + number * (LINE + 20) + 2)
+    bottom = top + len(rows) * (LINE + 20) + 2
+    body = [svg.text(PAD, PAD + 10, "← slower", "soft"), svg.text(WIDTH - PAD, PAD + 10, right, "soft", "end")]
+    for number, row in enumerate(rows):
+        body += _whisker(row, x, top + number * (LINE + 20) + 2)
     body += _ratio_axis(x, bottom)
-    return svg.document(bottom + LINE + 12, "ratios to the baselines, with intervals", body)
+    return svg.document(bottom + LINE + 12, title, body)
 
 
-def _whisker(comparison: Comparison, x: Callable[[float], float], y: float) -> list[str]:
-    style = _VERDICT_STYLES[comparison.verdict]
-    figures = f"{comparison.ratio:.3f} {comparison.verdict}"
-    said = f"{comparison.shape}, against {comparison.baseline}"
-    tip = f"{said}: {comparison.ratio:.3f}, interval {words.interval(comparison.low, comparison.high)}"
+def _whisker(row: _Row, x: Callable[[float], float], y: float) -> list[str]:
+    style = _VERDICT_STYLES[row.verdict]
+    tip = f"{row.said}: {row.ratio:.3f}, interval {words.interval(row.low, row.high)}"
     level = y + LINE + 8
-    low, high = x(comparison.low), x(comparison.high)
-    noise = comparison.noise_floor or 0.0
-    left, right = x(1 / (1 + noise)), x(1 + noise)
+    low, high = x(row.low), x(row.high)
+    left, right = x(1 / (1 + row.noise)), x(1 + row.noise)
     return [
-        svg.text(PAD, y + 11, said, room=WIDTH - 2 * PAD - 130),
-        svg.text(WIDTH - PAD, y + 11, figures, style, "end"),
-        svg.rect(left, level - 9, right - left, 18, "pale", f"noise floor {100 * noise:.1f} %"),
+        svg.text(PAD, y + 11, row.said, room=WIDTH - 2 * PAD - 130),
+        svg.text(WIDTH - PAD, y + 11, f"{row.ratio:.3f} {row.verdict}", style, "end"),
+        svg.rect(left, level - 9, right - left, 18, "pale", f"{100 * row.noise:.1f} % around 1"),
         svg.line(x(1.0), level - 9, x(1.0), level + 9, "axis"),
         svg.line(low, level, high, level, f"whisker {style}"),
         # Caps on a narrow interval would hide the dot.
         *(svg.line(end, level - 4, end, level + 4, f"whisker {style}") for end in (low, high) if high - low > 12),
-        svg.dot(x(comparison.ratio), level, 4.5, style, tip),
+        svg.dot(x(row.ratio), level, 4.5, style, tip),
+        *(svg.dot(x(one), level + 8, 1.8, "dot") for one in row.processes if len(row.processes) > 1),
     ]
 
 

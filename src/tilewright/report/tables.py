@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from tilewright.records import Case, Comparison, Config, Timing, Trial
+from tilewright.records import Case, Change, Comparison, Config, Timing, Trial
 from tilewright.report import words
 
 if TYPE_CHECKING:
+    from tilewright.bench.history import Series
     from tilewright.store.rows import RunSummary
 
 Tone = Literal["", "good", "bad", "warn", "dim"]
@@ -216,6 +217,50 @@ def _comparison_lines(group: Sequence[Comparison]) -> list[str]:
     lines += [words.clean(f"{shape}: {config}") for shape, config in configs.items()]
     lines += dict.fromkeys(words.clean(f"{c.shape}: {text}") for c in group for text in c.conditions)
     return lines + [words.clean(f"{c.shape}, {c.baseline}: undecided, {c.why}") for c in group if c.why]
+
+
+# ------------------------------------------------------------------------------------- changes over time
+
+
+def changes(found: Sequence[Change]) -> Table:
+    """What became of each shape since an earlier measurement."""
+    columns = (
+        Column("shape"), Column("then", "µs", True, spare=2), Column("now", "µs", True), Column("yardstick", spare=1),
+        Column("ratio", "", True), Column("95 % interval", "", True), Column("verdict"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            Cell(words.clean(change.shape)), Cell(words.microseconds(change.before_seconds)),
+            Cell(words.microseconds(change.now_seconds)), Cell(words.clean(change.yardstick)),
+            Cell("" if change.ratio is None else f"{change.ratio:.3f}"),
+            Cell("" if change.ratio is None else words.interval(change.low, change.high)),
+            Cell(change.verdict, VERDICT_TONES[change.verdict]),
+        )
+        for change in found
+    )  # fmt: skip
+    lines = ["ratio: above 1 it is faster now; each time was compared with the yardstick's in the same processes"]
+    lines += [words.clean(f"{change.shape}: undecided, {change.why}") for change in found if change.why]
+    operators = ", ".join(dict.fromkeys(change.operator for change in found))
+    return Table(words.clean(f"{operators} since {found[0].against}"), columns, rows, tuple(lines))
+
+
+def series(found: Series) -> Table:
+    """The runs of one shape against one baseline, oldest first; where the level changed stands in its run's row."""
+    columns = (
+        Column("measured"), Column("commit", spare=1), Column("torch", spare=3), Column("triton", spare=2),
+        Column("ours", "µs", True, spare=4), Column("ratio", "", True), Column("95 % interval", "", True), Column("change"),
+    )  # fmt: skip
+    rows = []
+    for point in found.points:
+        c, env = point.comparison, point.environment
+        tone: Tone = "" if point.change is None else "good" if point.change > 1 else "bad"
+        rows.append((
+            Cell(env.when[:16].replace("T", " ")), Cell(c.revision or ""), Cell(env.torch or ""), Cell(env.triton or ""),
+            Cell(words.microseconds(c.ours.median)), Cell(f"{c.ratio:.3f}"), Cell(words.interval(c.low, c.high)),
+            Cell(words.change(point.change), tone),
+        ))  # fmt: skip
+    title = f"{found.operator}, {found.shape}, against {found.baseline}, on {found.chip}"
+    return Table(words.clean(title), columns, tuple(rows))
 
 
 # ------------------------------------------------------------------------------------------------- runs

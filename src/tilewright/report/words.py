@@ -252,6 +252,13 @@ def interval(low: float, high: float) -> str:
     return f"{low:.3f}–{high:.3f}" if math.isfinite(high) and low > 0 else "too few samples"
 
 
+def change(ratio: float | None) -> str:
+    """By how much an operator became faster or slower at a change point."""
+    if ratio is None:
+        return ""
+    return f"{100 * (ratio - 1):.2g} % faster" if ratio > 1 else f"{100 * (1 / ratio - 1):.2g} % slower"
+
+
 def plan_lines(comparison: Comparison) -> list[str]:
     """What a comparison's plan was, and what it made of a call that is slower by a known share."""
     if not comparison.plan or comparison.margin is None:
