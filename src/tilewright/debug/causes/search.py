@@ -233,15 +233,11 @@ class Search:
 
 def _covers(known: Set, other: Set) -> bool:
     """Whether a set is no news beside one that is known: the same lines and more, or padding left out another way."""
-    if known <= other:
+    lines = {_line(change) for change in known}
+    if known <= other or (None not in lines and lines <= {_line(change) for change in other}):
         return True
     pads = {type(change) for change in other} <= {Filled, Excluded}
-    if pads and any(isinstance(change, (Other, WhereOther, Filled, Excluded)) for change in known):
-        return {_line(c) for c in known} >= {_line(c) for c in other} or any(
-            isinstance(c, (Other, WhereOther)) for c in known
-        )
-    masks = {type(change) for change in other} == {type(change) for change in known} == {Bounded}
-    return masks and {_line(c) for c in known} == {_line(c) for c in other}
+    return pads and any(isinstance(change, Other | WhereOther) for change in known)
 
 
 def _line(change: Change) -> tuple[str, int] | None:
