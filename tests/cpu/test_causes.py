@@ -75,7 +75,11 @@ SIZES = [dict(M=16, K=32), dict(M=17, K=33), dict(M=5, K=7), dict(M=33, K=16)]
     [
         ("neutral", "wrong-neutral-element", 'other=float("-inf")'),
         ("mask", "missing-mask", "mask=(offs_m[:, None] < M) & (offs_k[None, :] < left)"),
-        ("bound", "wrong-bound", "mask=(offs_m[:, None] < M) & (offs_k[None, :] < left)"),
+        (
+            "bound",
+            "wrong-bound",
+            'x = tl.load(x_ptrs, mask=(offs_m[:, None] < M) & (offs_k[None, :] < left), other=float("-inf"))',
+        ),
     ],
 )
 def test_the_edit_is_named_on_its_line_in_the_kernels_variables(fault, cause, edit):
