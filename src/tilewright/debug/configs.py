@@ -6,13 +6,13 @@ A case may name a configuration beside its sizes: ``N=65 BLOCK=128``. What the i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tilewright.debug.plan import Plan
 from tilewright.debug.planning import plan as planning
-from tilewright.debug.planning.probing import Trait, probe, traits
+from tilewright.debug.planning.probing import Trait, in_configuration
 from tilewright.errors import UnknownDim
 from tilewright.hardware.target import Target
 from tilewright.launch.capture import Choose, config_values, every_config, first_config, record
@@ -79,8 +79,11 @@ def check_names(operator: Operator, case: Case, target: Target) -> None:
             raise UnknownDim(words, f"it has {', '.join(known) or 'none'}")
 
 
-def plan(operator: Operator, first: Case, target: Target, seed: int) -> Plan:
-    """A ragged case for each distinct configuration but the default, sized by that configuration's own blocks."""
+def plan(operator: Operator, first: Case, target: Target, seed: int, known: Mapping[str, Trait]) -> Plan:
+    """A ragged case for each distinct configuration but the default, sized by that configuration's own blocks.
+
+    ``known`` is what the dims mean to the kernels in the default one.
+    """
     if operator.argument_names is None:
         return Plan(())
     if operator.space is None:
@@ -94,8 +97,46 @@ def plan(operator: Operator, first: Case, target: Target, seed: int) -> Plan:
         return Plan(())
     has_default = int(len(others) < len(distinct))
     chosen = spread(others, MOST - has_default)
-    configured = tuple(_case(operator, first, values, target, seed) for values in chosen)
-    return Plan((), configured, len(distinct), has_default)
+    configured = [_case(operator, first, values, target, seed, known) for values in chosen]
+    others_kernels = list(_other_kernels(operator, first, chosen, configured, target))
+    return Plan((), (*configured, *others_kernels), len(distinct), has_default)
+
+
+def _other_kernels(
+    operator: Operator,
+    first: Case,
+    chosen: Sequence[Mapping[str, Any]],
+    configured: Sequence[Case],
+    target: Target,
+) -> Iterator[Case]:
+    """Cases of configurations beyond one of whose blocks the launcher takes other kernels, one for each set of them."""
+    seen: set[Any] = set()
+    for values, case in zip(chosen, configured, strict=True):
+        usual = {launch.name for launch in _launches(operator, first, values, target)}
+        for dim in operator.dims:
+            for block in sorted({v for v in values.values() if isinstance(v, int) and 16 <= v <= _MOST_OF_A_BLOCK}):
+                larger = {**first.arguments, dim: block + 1}
+                if not operator.allows(larger):
+                    continue
+                names = frozenset(
+                    launch.name for launch in _launches(operator, replace(first, arguments=larger), values, target)
+                )
+                if names - usual and names not in seen:
+                    seen.add(names)
+                    yield replace(case, arguments={**case.arguments, dim: block + 1})
+
+
+_MOST_OF_A_BLOCK = 4096
+
+
+def _launches(operator: Operator, case: Case, values: Mapping[str, Any], target: Target) -> list[Launch]:
+    """The launches of a case in a configuration; none where it is refused: the case itself will say so."""
+    config = Config(values)
+    try:
+        inputs = inputs_of(operator, case, drawn=False)
+        return record(operator, inputs, target, for_launcher(operator, config), choose=for_tuner(config))
+    except Exception:
+        return []
 
 
 def spread(points: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:
@@ -118,15 +159,11 @@ def _pairs(point: Mapping[str, Any]) -> set[Any]:
     return {(a, b) for i, a in enumerate(items) for b in items[i:]}
 
 
-def _case(operator: Operator, first: Case, values: Mapping[str, Any], target: Target, seed: int) -> Case:
-    config = Config(values)
-    known: Mapping[str, Trait]
-    try:
-        made = probe(operator, first, target, for_launcher(operator, config), for_tuner(config))
-        known = traits(made)
-    except Exception:  # the case itself will say what is wrong, with its line
-        known = {dim: Trait(dim, 16) for dim in operator.dims}
-    return planning.ragged(operator, known, seed, values)
+def _case(
+    operator: Operator, first: Case, values: Mapping[str, Any], target: Target, seed: int, known: Mapping[str, Trait]
+) -> Case:
+    launches = _launches(operator, first, values, target)
+    return planning.ragged(operator, in_configuration(known, launches), seed, values)
 
 
 def _tuned(operator: Operator, first: Case, target: Target) -> list[Mapping[str, Any]]:

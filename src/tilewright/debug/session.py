@@ -48,6 +48,7 @@ def plan_cases(
     seed: int,
     effort: Effort = "quick",
     with_configs: bool = True,
+    extremes: bool = True,
 ) -> Plan:
     """The cases of an operator: those a user wants, or those its kernels and its configurations suggest."""
     _prepare(emit)
@@ -67,8 +68,8 @@ def plan_cases(
         return Plan((first,))  # a finding of it, with its line
     except Exception:
         return Plan((first,))
-    planned = planning.plan(probed, effort, seed)
-    found = configs.plan(operator, first, chip, seed) if with_configs and probed.launches else Plan(())
+    planned = planning.plan(probed, effort, seed, extremes=extremes)
+    found = configs.plan(operator, first, chip, seed, planned.traits) if with_configs and probed.launches else Plan(())
     return replace(
         found,
         cases=(*planned.cases, *found.configured, *planned.grids),

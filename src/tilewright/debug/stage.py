@@ -228,7 +228,9 @@ def _about(plan: Plan, results: Sequence[CaseResult], options: DebugOptions) -> 
         notes.append(f"{part(huge, len(results), 'case')} {said}")
     if plan.total > 1:
         ran = {result.case for result in results}
-        checked = plan.default + sum(case in ran for case in plan.configured)
+        names = {*plan.configured[0].arguments} - {*plan.cases[0].arguments} if plan.configured else set()
+        chosen = {tuple((n, repr(case.arguments[n])) for n in sorted(names)) for case in plan.configured if case in ran}
+        checked = plan.default + len(chosen)
         notes.append(f"{part(checked, plan.total, 'configuration')} checked")
     failed = any(finding.kind == "launch-error" for result in results for finding in result.findings)
     if results and not options.device and not failed and not any(result.launches for result in results):
@@ -319,6 +321,7 @@ class Session:
             "seed": options.seed,
             "effort": options.effort,
             "with_configs": not options.device,
+            "extremes": options.executor == "checked" and not options.pdb,
         }
         plan: Plan = self._ask(_SESSION + "plan_cases", address, options, **given)
         return plan

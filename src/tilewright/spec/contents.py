@@ -192,6 +192,11 @@ def poison_unnamed(
 # --------------------------------------------------------------------------- what an author's inputs() made
 
 
+def refills(inputs: Inputs, word: str) -> bool:
+    """Whether a word changes any tensor of what an author's own function made."""
+    return any(_refill(word, tensor, generator(0, word)) is not None for tensor in inputs.tensors.values())
+
+
 def refilled(inputs: Inputs, word: str, seed: int, reference: Callable[..., Any] | None) -> Inputs:
     """The same arguments with other values in the float tensors that may hold any.
 
@@ -220,9 +225,25 @@ def _refill(word: str, tensor: Tensor, source: torch.Generator) -> Tensor | None
     if bool((plain == plain.flatten()[0]).all()):
         # A constant such as ones(N): the kernel that takes no notice of it passes, until it is none.
         return (plain * (0.5 + _uniform(request))).to(tensor.dtype) if word == "positive" else None
-    if not bool((plain > 0).any() and (plain < 0).any()) or tensor.numel() < _SEVERAL or _is_ordered(plain):
+    if (
+        not bool((plain > 0).any() and (plain < 0).any())
+        or tensor.numel() < _SEVERAL
+        or _is_ordered(plain)
+        or _repeats(plain, tensor.element_size())
+    ):
         return None
     return FLOATS[word](request).to(tensor.dtype)
+
+
+def _repeats(tensor: Tensor, size: int) -> bool:
+    """Whether parts of a tensor are copies of others, as the halves of a rotary table are: random values are not."""
+    if size >= 4:
+        return bool(tensor.unique().numel() < 0.98 * tensor.numel())
+    half = tensor.shape[-1] // 2
+    rows = tensor.reshape(-1, tensor.shape[-1])
+    if half and torch.equal(rows[:, :half], rows[:, half : 2 * half]):
+        return True
+    return len(rows) > 1 and torch.equal(rows[0], rows[1])
 
 
 def _is_ordered(tensor: Tensor) -> bool:

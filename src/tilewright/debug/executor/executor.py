@@ -86,6 +86,10 @@ class Executor:
         self.memory = Memory(self.poisoned)
 
     def __call__(self, launch: Launch) -> None:
+        if self.grids_only:
+            self.launches.append(launch)
+            self._fits(launch)
+            return
         if not isinstance(launch.kernel, JITFunction):
             raise UsageError(
                 f"{launch.name} was made under TRITON_INTERPRET=1, and the checked executor compiles kernels",
@@ -95,7 +99,7 @@ class Executor:
             launch = self.changes.launched(launch)
         program = compiled(launch, self.target) if self._fits(launch) else None
         self.launches.append(launch)
-        if program is None or self.grids_only:
+        if program is None:
             return
         self.memory.start_launch(launch.grid)
         _refuse_other_devices(launch)

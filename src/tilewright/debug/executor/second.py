@@ -46,16 +46,23 @@ def order_dependent(executor: Executor, results: Mapping[str, Tensor], again: Ag
 
 
 def reduced_precision(
-    executor: Executor, findings: list[Finding], expected: Sequence[Expected] | None, again: Again
+    executor: Executor,
+    findings: list[Finding],
+    expected: Sequence[Expected] | None,
+    again: Again,
+    limit: float = 1.0,
 ) -> list[Finding]:
-    """Mismatches that are gone where products of fp32 keep all their bits are warnings with that cause."""
+    """Mismatches that are gone where products of fp32 keep all their bits are warnings with that cause.
+
+    What is left then may be ``limit`` times the tolerance.
+    """
     if expected is None or not executor.uses_tf32 or not any(f.kind == "mismatch" for f in findings):
         return findings
     results = again(Executor(executor.target, Poisoned(), exact_products=True))
     right = {
         gold.name
         for gold in expected
-        if gold.name in results and golden.compare(results[gold.name], gold).error_over_tolerance <= 1
+        if gold.name in results and golden.compare(results[gold.name], gold).error_over_tolerance <= limit
     }
     return [excused(f) if f.kind == "mismatch" and f.argument in right else f for f in findings]
 

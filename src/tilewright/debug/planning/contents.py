@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.spec import contents, dtypes
-from tilewright.spec.inputs import UPSTREAM_LAYOUTS
+from tilewright.spec.inputs import UPSTREAM_LAYOUTS, Inputs
 from tilewright.spec.operator import Operator
 
 _QUICK = (
@@ -33,15 +33,15 @@ _OF_INPUTS = ("large-mean", "positive", "negative", "large", "equal", "tiny")
 """Of what an author's own function made only floats are changed, and to nothing that is special."""
 
 
-def early(operator: Operator) -> list[str]:
+def early(operator: Operator, inputs: Inputs) -> list[str]:
     """Value classes that show the most, for the front of a plan."""
-    return [word for word in words(operator, "quick") if word in _EARLY]
+    return [word for word in words(operator, inputs, "quick") if word in _EARLY]
 
 
-def words(operator: Operator, effort: str) -> list[str]:
-    """Value classes that change what some tensor of the operator holds."""
+def words(operator: Operator, inputs: Inputs, effort: str) -> list[str]:
+    """Value classes that change what some tensor of the operator holds, ``inputs`` being those of a case."""
     if operator.signature is None:
-        return list(_OF_INPUTS) if operator.reference is not None else []
+        return [word for word in _OF_INPUTS if operator.reference is not None and contents.refills(inputs, word)]
     wanted = _QUICK if effort == "quick" else contents.WORDS[1:]
     return [word for word in wanted if _changes(operator, word)]
 
@@ -71,6 +71,6 @@ def layouts(operator: Operator) -> list[str]:
         found.append("channels-last")
     found.append("offset")
     same = len({str(p.tensor) for p in operator.signature.tensors if p.tensor}) < len(ranks)
-    if same and not operator.mutates and not operator.grad:
+    if same and not operator.grad and (not operator.mutates or operator.reference is not None):
         found.append("aliased")
     return [layout for layout in found if layout not in UPSTREAM_LAYOUTS]

@@ -87,12 +87,17 @@ class Extents:
             lanes += width * trips * programs
         return operations, lanes
 
+    @property
+    def operations(self) -> int:
+        """How many there are, whatever loops they stand in."""
+        return sum(count for count, _ in self.work.values())
+
 
 def _trips(loop: Loop, values: Mapping[str, object]) -> float:
     sizes = [v for v in (values.get(name) for name in loop.arguments) if isinstance(v, int)]
     if not sizes:
         return float(max(loop.steps, default=1)) if not loop.arguments else 4.0
-    return max(max(sizes) / max([step for step in loop.steps if step <= max(sizes)], default=1), 1.0)
+    return float(max(-(-max(sizes) // max(loop.steps, default=1)), 1))
 
 
 def read(module: Module) -> Extents:
@@ -238,7 +243,7 @@ class _Reader:
         variable, low, high, step, *carried = op.operands
         arguments, initial = carried[0::2], carried[1::2]
         begin, end, pace = (known.get(name, NOTHING) for name in (low, high, step))
-        steps = frozenset(n for n in (pace.numbers | end.numbers) if n > 1)
+        steps = frozenset(n for n in pace.numbers if n > 1) or frozenset(n for n in end.numbers if n > 1)
         loop = Loop(end.arguments, steps, bool(begin.axes or end.axes))
         self._keep(loop)
         known[variable] = Form(looped=True, arguments=begin.arguments, axes=begin.axes, loaded=begin.loaded)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tilewright.debug import refusal
 from tilewright.debug.planning import contents, cost, huge, naming, parameters, sizes
-from tilewright.debug.planning.probing import Probe, Trait, traits, with_blocks_of
+from tilewright.debug.planning.probing import Probe, Trait, path_of, traits, with_blocks_of
 from tilewright.errors import CaseUnsatisfiable, KernelCompileError
 from tilewright.launch.compile import specialise
 from tilewright.launch.launch import Launch
@@ -29,7 +29,12 @@ BUDGETS: Mapping[str, float] = {"quick": 3.0, "thorough": 100.0}
 """Estimated seconds of all planned cases of an operator, its configurations apart."""
 DEAREST: Mapping[str, float] = {"quick": 0.6, "thorough": 10.0}
 """Estimated seconds of one case."""
-_PER_KERNEL = 0.05
+_THRESHOLDS = (257, 1025, 4097, 16_385, 65_537)
+"""Just above sizes at which launchers choose another kernel."""
+QUICK_ROWS = 24
+"""Combinations of sizes in a quick plan, beside those that come first."""
+_PER_COMPILED = 4e-4
+"""Seconds to compile an operation of a kernel, and to read it."""
 _PER_CASE = 0.012
 _PER_ELEMENT = 30e-9
 """Seconds to draw an element, and to copy it several times."""
@@ -42,23 +47,25 @@ class Planned:
     cases: list[Case] = field(default_factory=list)
     grids: list[Case] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    traits: Mapping[str, Trait] = field(default_factory=dict)
 
 
-def plan(probe: Probe, effort: Effort, seed: int = 0) -> Planned:
-    """The cases of an operator whose first case could be recorded."""
-    operator = probe.operator
+def plan(probe: Probe, effort: Effort, seed: int = 0, *, extremes: bool = True) -> Planned:
+    """The cases of an operator whose first case could be recorded.
+
+    ``extremes`` are sizes of which only the checked executor looks at the addresses, and grids that none launches.
+    """
     known = traits(probe)
-    if operator.signature:
-        known = with_blocks_of(probe, known, _of_levels(probe, known, dict.fromkeys(known, "tail"), seed))
+    known = with_blocks_of(probe, known, _of_levels(probe, known, dict.fromkeys(known, "tail"), seed))
     budget = _Budget(probe, effort)
     notes: list[str] = []
     table = {d: _accepted(probe, d, known[d], i, notes) for i, d in enumerate(known)}
     for case in _ordered(probe, known, table, effort, seed):
         budget.offer(case)
-    found = Planned(budget.taken, notes=notes)
-    if not is_huge(probe.inputs(probe.first)):
+    found = Planned(budget.taken, notes=notes, traits=known)
+    if extremes and not is_huge(probe.inputs(probe.first)):
         found.grids = list(huge.beyond_grids(probe, known))
-    found.cases += [case for case in huge.wrapping(probe, known) if case not in found.cases]
+        found.cases += [case for case in huge.wrapping(probe, known) if case not in found.cases]
     return found
 
 
@@ -87,9 +94,10 @@ def _ordered(
 ) -> Iterator[Case]:
     operator, first = probe.operator, probe.first
     dims = list(known)
+    inputs = probe.inputs(first)
     if operator.signature is None:
         yield first
-        if is_huge(probe.inputs(first)):
+        if is_huge(inputs):
             return
 
     def at(row: Mapping[str, str], **other: Any) -> Case | None:
@@ -97,7 +105,7 @@ def _ordered(
         return _made(operator, {**wanted, **other.pop("options", {})}, seed=seed, **other)
 
     rows = sizes.combinations(dims)
-    head = list(itertools.islice(rows, 5))
+    head = list(itertools.islice(rows, 6))
     mixed, swapped = head[min(1, len(head) - 1)], head[min(2, len(head) - 1)]
     streams: list[Iterable[Case | None]] = [
         [at(row) for row in head[:3]],
@@ -106,30 +114,37 @@ def _ordered(
         (at(mixed, options={name: option}) for name, options in _options(operator) for option in options),
         _of_parameters(probe, mixed, table, seed),
         [at(row) for row in head[3:]],
+        _of_paths(probe, table, seed),
         (at({**dict.fromkeys(dims, "few"), dim: "few"}, options={dim: size}) for dim, size in _long(known)),
-        (at(mixed, values=word) for word in contents.early(operator)),
+        (at(mixed, values=word) for word in contents.early(operator, inputs)),
         (at(mixed, layout=layout) for layout in contents.layouts(operator)),
         (at(mixed, options={dim: 0}) for dim in dims),
-        (at(row) for row in rows),
-        (at(swapped, values=word) for word in contents.words(operator, effort)),
+        (at(row) for row in _spread(list(rows), effort)),
+        (at(swapped, values=word) for word in contents.words(operator, inputs, effort)),
         (at(swapped, dtype=dtype) for dtype in operator.dtypes[1:]),
     ]
     if effort == "thorough":
-        streams += list(_further(probe, known, at))
+        streams += list(_further(operator, list(known), contents.words(operator, inputs, effort), at))
     yield from filter(None, itertools.chain.from_iterable(streams))
 
 
-def _further(probe: Probe, known: Mapping[str, Trait], at: Any) -> Iterator[Iterable[Case | None]]:
-    """What only a thorough look holds: everything in every dtype, layouts and values of every option, more sizes."""
-    operator, dims = probe.operator, list(known)
+def _spread(rows: list[dict[str, str]], effort: Effort) -> list[dict[str, str]]:
+    """All rows, or every so many of them where there is no time for more."""
+    return rows if effort == "thorough" else rows[:: -(-len(rows) // QUICK_ROWS) or 1]
+
+
+def _further(
+    operator: Operator, dims: list[str], words: list[str], at: Callable[..., Case | None]
+) -> Iterator[Iterable[Case | None]]:
+    """What only a thorough look holds: everything in every dtype, layouts and values at more sizes, of every option."""
     rows = list(sizes.combinations(dims))
     for dtype in operator.dtypes[1:]:
         yield (at(row, dtype=dtype) for row in rows)
-        yield (at(rows[1 % len(rows)], dtype=dtype, values=word) for word in contents.words(operator, "thorough"))
+        yield (at(rows[1 % len(rows)], dtype=dtype, values=word) for word in words)
     for name, options in _options(operator):
         yield (at(row, options={name: option}) for option in options for row in rows)
     yield (at(row, layout=layout) for layout in contents.layouts(operator) for row in rows[:6])
-    yield (at(row, values=word) for word in contents.words(operator, "thorough") for row in rows[3:6])
+    yield (at(row, values=word) for word in words for row in rows[3:6])
 
 
 def _options(operator: Operator) -> list[tuple[str, tuple[Any, ...]]]:
@@ -138,8 +153,7 @@ def _options(operator: Operator) -> list[tuple[str, tuple[Any, ...]]]:
 
 def _long(known: Mapping[str, Trait]) -> Iterator[tuple[str, int]]:
     for dim, trait in known.items():
-        size = sizes.long(trait)
-        if size is not None:
+        for size in sizes.long(trait):
             yield dim, size
 
 
@@ -155,6 +169,25 @@ def _of_parameters(
     for changed in parameters.variations(operator.default_arguments, probe.launches):
         yield _made(operator, {**defaults, **changed}, seed=seed)
         yield _made(operator, {**defaults, **ragged_sizes, **changed}, seed=seed)
+
+
+def _of_paths(probe: Probe, table: Mapping[str, Mapping[str, int]], seed: int) -> Iterator[Case | None]:
+    """The size at which a launcher takes another way: other kernels, or other flags of them; all else small."""
+    operator = probe.operator
+    seen = {path_of(probe.launches), *(path_of(launches) for _, launches in probe.varied.values())}
+    for dim in table:
+        for size in _THRESHOLDS:
+            wanted = {other: size if other == dim else table[other]["few"] for other in table}
+            case = _made(operator, wanted, seed=seed)
+            if case is None or not isinstance(probe.first.arguments.get(dim), int) or not probe.is_modest(case):
+                break
+            try:
+                path = path_of(probe.record(case))
+            except Exception:
+                break  # it goes no further
+            if path not in seen:
+                seen.add(path)
+                yield case
 
 
 def _made(operator: Operator, wanted: Mapping[str, Any], **other: Any) -> Case | None:
@@ -191,9 +224,9 @@ class _Budget:
             if self._probe.operator.signature or not self.taken:
                 self.taken.append(case)  # it will say why, or be left out with a word
             return
-        keys = {self._key(launch) for launch in launches}
+        keys = {(launch.name, self._key(launch)) for launch in launches}
         elements = sum(tensor.numel() for tensor in inputs.tensors.values())
-        seconds = _PER_CASE + elements * _PER_ELEMENT + _PER_KERNEL * len(keys - self._compiled)
+        seconds = _PER_CASE + elements * _PER_ELEMENT + sum(self._compiling(n) for n, _ in keys - self._compiled)
         seconds += cost.of_launches(launches, [self._read.get(launch.name) for launch in launches])
         seconds += self._reference.of(case)
         if seconds > min(self._left, self._dearest) and self.taken:
@@ -201,6 +234,10 @@ class _Budget:
         self._compiled |= keys
         self._left -= seconds
         self.taken.append(case)
+
+    def _compiling(self, name: str) -> float:
+        read = self._read.get(name)
+        return _PER_COMPILED * (100 if read is None else read.operations)
 
     def _key(self, launch: Launch) -> Any:
         with contextlib.suppress(Exception):
@@ -216,13 +253,15 @@ def _accepted(probe: Probe, dim: str, trait: Trait, position: int, notes: list[s
     operator = probe.operator
     wanted = sizes.levels(trait, position, limited=operator.signature is None)
     known: dict[int, str | None] = {trait.size: None}
+    # One odd size tells whether Triton wants powers of two, in which case each size is compiled.
+    odd = _refusal(probe, dim, wanted["above"], compiles=True) if trait.tiled else None
     for size in dict.fromkeys(wanted.values()):
         if size not in known:
-            known[size] = _refusal(probe, dim, size, compiles=trait.tiled)
+            known[size] = _refusal(probe, dim, size, compiles=odd is not None)
     refused = {size: words for size, words in known.items() if words}
     if not refused:
         return wanted
-    spare = _spare(probe, dim, trait, set(known))
+    spare = _spare(probe, dim, trait, set(known), compiles=odd is not None)
     good = [size for size in wanted.values() if known[size] is None] + spare
     if not good:
         return wanted
@@ -231,12 +270,12 @@ def _accepted(probe: Probe, dim: str, trait: Trait, position: int, notes: list[s
     return {level: size if known[size] is None else _nearest(size, good) for level, size in wanted.items()}
 
 
-def _spare(probe: Probe, dim: str, trait: Trait, tried: set[int]) -> list[int]:
+def _spare(probe: Probe, dim: str, trait: Trait, tried: set[int], *, compiles: bool) -> list[int]:
     """Sizes near those that were refused: the next multiples of what launchers ask for, the next powers of two."""
     size = max(trait.size, 1)
     near = [size * 2, size // 2, size + 16, size + 8, size - 8, size + 4, size - 4, size + 2, size - 2]
     candidates = [n for n in near if n > 0 and n not in tried][:6]
-    return [n for n in candidates if _refusal(probe, dim, n, compiles=trait.tiled) is None]
+    return [n for n in candidates if _refusal(probe, dim, n, compiles=compiles) is None]
 
 
 def _nearest(size: int, good: list[int]) -> int:

@@ -6,6 +6,8 @@ that a mask compares with is the dim's own where it moves when the dim does.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +29,8 @@ LARGEST_TILE = 1024
 
 
 _LEAST_SIDE = 8
+_MODEST = 1 << 21  # elements of a tensor
+_MODEST_SIZE = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,11 @@ class Trait:
     Attributes:
         size: of the dim in the first case.
         blocks: lengths of the tiles that run along it, each once, rising; an index without lanes is none.
+        sides: meta-parameters that such a block is taken from.
         step: a loop steps along it by so much; None where none does.
         grows: some grid, loop or tile grows with it. If not, the kernel is made for what one tile holds.
         tiled: a side of a tile is this very size (``tl.arange(0, D)``).
+        rounded: one tile holds it whatever it is, rounded up: it has no block but its own next power of two.
         axes: axes of grids that grow with it.
         moves: something of a launch changes with it.
     """
@@ -49,8 +55,10 @@ class Trait:
     step: int | None = None
     grows: bool = True
     tiled: bool = False
+    rounded: bool = False
     axes: tuple[int, ...] = ()
     moves: bool = True
+    sides: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -85,6 +93,14 @@ class Probe:
 
     def launched(self, inputs: Inputs) -> list[Launch]:
         return record(self.operator, inputs, self.target, self.config, choose=self.choose)
+
+    def is_modest(self, case: Case) -> bool:
+        """Whether the inputs of a case take little memory, as far as the declaration says it beforehand."""
+        signature = self.operator.signature
+        if signature is None:
+            return all(size <= _MODEST_SIZE for size in case.arguments.values() if isinstance(size, int))
+        sizes = self.operator.complete(case.arguments)
+        return all(math.prod(p.tensor.shape(sizes)) <= _MODEST for p in signature.tensors if p.tensor)
 
     def extents(self, launch: Launch) -> Extents | None:
         try:
@@ -146,14 +162,16 @@ def with_blocks_of(probe: Probe, known: Mapping[str, Trait], case: Case) -> dict
     found = dict(known)
     for dim, trait in known.items():
         size = case.arguments.get(dim)
-        if dim not in probe.varied or not isinstance(size, int):
+        if dim not in probe.varied or not isinstance(size, int) or trait.rounded:
             continue
-        blocks = set(trait.blocks)
+        blocks, sides = set(trait.blocks), trait.sides
         for before, after, launch in zip(probe.launches, probe.varied[dim][1], launches, strict=False):
             read = probe.extents(launch) if launch.name == before.name == after.name else None
             if read is not None:
-                blocks |= {block for block in _bounds(read, _moved(before, after), launch, size)[0] if block > 1}
-        found[dim] = replace(trait, blocks=tuple(sorted(blocks)))
+                tiles = {block for block in _bounds(read, _moved(before, after), launch, size)[0] if block > 1}
+                blocks |= tiles
+                sides = sides & _sides(launch, tiles) or sides
+        found[dim] = replace(trait, blocks=tuple(sorted(blocks)), sides=sides)
     return found
 
 
@@ -164,8 +182,10 @@ def _trait(probe: Probe, dim: str) -> Trait:
     other, launches = probe.varied[dim]
     blocks: set[int] = set()
     steps: set[int] = set()
-    grows = tiled = moves = len(launches) != len(probe.launches)
+    grows = moves = len(launches) != len(probe.launches)
+    tiled = rounded = False
     axes: set[int] = set()
+    sides: set[str] = set()
     for before, after, read in zip(probe.launches, launches, probe.read, strict=False):
         if before.name != after.name:
             grows = moves = True
@@ -174,22 +194,42 @@ def _trait(probe: Probe, dim: str) -> Trait:
         tiles = {n for n in moved & set(before.constexprs) if _is_tile(before.constexprs[n])}
         ranges = read.ranges if read else set()
         tiled |= any(flat(before)[n] == size and flat(after)[n] == other for n in tiles) and size in ranges
+        rounded |= any(flat(after)[name] >= other > flat(before)[name] for name in tiles)
         own = {axis for axis in range(3) if before.grid[axis] != after.grid[axis]}
         axes |= own
         grows |= bool(own or tiles)
         moves |= bool(own or moved)
-        sides, reached = _descriptor_blocks(before, after, read)
-        blocks |= sides
+        described, reached = _descriptor_blocks(before, after, read)
+        blocks |= described
         grows |= reached
         if read is not None:
             found, loops, covers = _bounds(read, moved, before, size)
             blocks |= found
             steps |= loops
             grows |= covers
+        else:
+            blocks |= _named_blocks(before, dim)
         if not blocks:
             blocks |= _grid_blocks(before, after, own, (size, other))
-    known = tuple(sorted(block for block in blocks if block > 1))
-    return Trait(dim, size, known, min(steps, default=None), grows or bool(steps), tiled, tuple(sorted(axes)), moves)
+        sides |= _sides(before, blocks or steps)
+    known = tuple(sorted(block for block in blocks or steps if block > 1))
+    step, reaches = min(steps, default=None), grows or bool(steps)
+    return Trait(dim, size, known, step, reaches, tiled, rounded, tuple(sorted(axes)), moves, frozenset(sides))
+
+
+def in_configuration(known: Mapping[str, Trait], launches: Sequence[Launch]) -> dict[str, Trait]:
+    """Traits with the blocks of other launches, by the meta-parameters that they are taken from."""
+    found = dict(known)
+    for dim, trait in known.items():
+        given = [launch.constexprs.get(name) for launch in launches for name in trait.sides]
+        blocks = tuple(sorted({int(value) for value in given if value is not None and _is_tile(value)}))
+        if blocks and not trait.rounded:
+            found[dim] = replace(trait, blocks=blocks)
+    return found
+
+
+def _sides(launch: Launch, blocks: set[int]) -> frozenset[str]:
+    return frozenset(name for name, value in launch.constexprs.items() if _is_tile(value) and value in blocks)
 
 
 def _bounds(read: Extents, moved: set[str], launch: Launch, size: int) -> tuple[set[int], set[int], bool]:
@@ -237,6 +277,17 @@ def _grid_blocks(before: Launch, after: Launch, axes: set[int], sizes: tuple[int
     return {max(found)} if found else set()
 
 
+def _named_blocks(launch: Launch, dim: str) -> set[int]:
+    """Where a kernel cannot be read: ``BLOCK_M``, ``BLOCK_SIZE_M``, ``BM`` and ``M_BLOCK`` are blocks of a dim ``M``."""
+
+    def belongs(name: str) -> bool:
+        compact = re.fullmatch(r"B(?:LOCK)?_?([A-Z]\w*)", name)
+        words = re.split(r"_|(?<=[a-z])(?=[A-Z])", name)
+        return dim in words or (compact is not None and compact.group(1) == dim)
+
+    return {value for name, value in launch.constexprs.items() if _is_tile(value) and belongs(name)}
+
+
 def _descriptor_blocks(before: Launch, after: Launch, read: Extents | None) -> tuple[set[int], bool]:
     """Sides of the tiles along axes of descriptors that grow with a dim, and whether accesses move along them."""
     found, moving = set(), False
@@ -275,6 +326,14 @@ def flat(launch: Launch) -> dict[str, Any]:
 
 def _is_tile(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 < value <= LARGEST_TILE
+
+
+def path_of(launches: Sequence[Launch]) -> tuple[Any, ...]:
+    """Which way a launcher went: its kernels, with the flags among their meta-parameters."""
+    return tuple(
+        (launch.name, *sorted((n, v) for n, v in launch.constexprs.items() if isinstance(v, (bool, str))))
+        for launch in launches
+    )
 
 
 def block_values(launches: Sequence[Launch]) -> tuple[int, ...]:

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.debug.planning.probing import Trait
 
-LEVELS = ("aligned", "above", "below", "tail", "one", "few", "double")
-"""What a size is to the blocks along it: B, B+1, B-1, a prime behind two blocks, 1, a small prime, 2 B."""
+LEVELS = ("aligned", "above", "below", "tail", "one", "few", "double", "part")
+"""What a size is to the blocks along it: B, B+1, B-1, a prime behind two blocks, 1, a small prime, 2 B, B and a
+quarter: what divides that need not divide by B."""
 _BATCHES = (2, 3)
 _LARGEST_STEP = 128
 _LONGEST = 6007
-_TRIPS = 3001
+_TRIPS, _FEWER = 3001, 499
 
 Sizes = dict[str, int]
 
@@ -22,22 +23,28 @@ def levels(trait: Trait, position: int, *, limited: bool) -> dict[str, int]:
     made larger than the tile that holds it, for the kernel's author may have meant just that."""
     if not trait.moves and limited:
         found = {"aligned": trait.size, "above": trait.size + 1, "below": max(trait.size - 1, 1), "one": 1, "few": 3}
-        return {**found, "tail": prime_above(2 * trait.size), "double": 2 * trait.size}
+        return {**found, "tail": prime_above(2 * trait.size), "double": 2 * trait.size, "part": trait.size + 2}
     if not trait.blocks:
-        small = _BATCHES[position % 2]
-        found = {"aligned": small, "above": small, "below": small, "tail": 5, "one": 1, "few": small, "double": 4}
+        several = _BATCHES[position % 2]
+        found = dict.fromkeys(("aligned", "above", "below", "part"), several)
+        found |= {"tail": 3, "one": 1, "few": 1, "double": 1}
         if trait.tiled:
             found = {"aligned": trait.size, "above": trait.size + 1, "below": max(trait.size - 1, 1)}
             found |= {"tail": prime_above(2 * trait.size), "one": 1, "few": 3, "double": 2 * trait.size}
+            found["part"] = _and_a_quarter(trait.size)
     else:
         least, most = trait.blocks[0], trait.blocks[-1]
         found = {"aligned": most, "above": most + 1, "below": max(least - 1, 1), "tail": prime_above(2 * most)}
-        found |= {"one": 1, "few": 3 if least > 4 else 2, "double": 2 * most}
+        found |= {"one": 1, "few": 3 if least > 4 else 2, "double": 2 * most, "part": _and_a_quarter(most)}
     if limited and not trait.grows:
         largest = max(trait.size, trait.blocks[-1] if trait.blocks else 0)
         found = {level: size if size <= largest else largest - 1 - (level == "tail") for level, size in found.items()}
         found = {level: max(size, 1) for level, size in found.items()}
     return found
+
+
+def _and_a_quarter(size: int) -> int:
+    return size + max(size // 4, 1)
 
 
 def prime_above(number: int) -> int:
@@ -47,11 +54,14 @@ def prime_above(number: int) -> int:
     return candidate
 
 
-def long(trait: Trait) -> int | None:
-    """A size that a loop goes round many times over: sums that lose what they add show there."""
+def long(trait: Trait) -> tuple[int, ...]:
+    """Sizes that a loop goes round many times over: sums that lose what they add show there. The larger one first,
+    which may be too dear."""
     if trait.step is None:
-        return None
-    return prime_above(min(_TRIPS * trait.step, max(_LONGEST, _LARGEST_STEP * trait.step)))
+        return ()
+    return tuple(
+        prime_above(min(trips * trait.step, max(_LONGEST, _LARGEST_STEP * trait.step))) for trips in (_TRIPS, _FEWER)
+    )
 
 
 def combinations(dims: Sequence[str]) -> Iterator[dict[str, str]]:
@@ -69,6 +79,7 @@ def _first(dims: Sequence[str]) -> Iterator[dict[str, str]]:
     yield {dim: sides[1 - i % 2] for i, dim in enumerate(dims)}
     yield dict.fromkeys(dims, "tail")
     yield dict.fromkeys(dims, "few")
+    yield dict.fromkeys(dims, "part")
     for dim in dims if len(dims) > 1 else ():
         yield {**dict.fromkeys(dims, "aligned"), dim: "above"}
     yield dict.fromkeys(dims, "one")
