@@ -76,7 +76,9 @@ def test_of_a_product_each_size_has_a_side_of_the_block():
 @pytest.mark.parametrize("rounded", [False, True])
 def test_what_one_tile_holds_and_nothing_goes_on_with_is_as_large_as_it_gets(rounded):
     found = known(lambda x: one_tile(x, rounded), lambda rows=4, cols=16: (torch.randn(rows, cols),))
-    assert found["cols"] == Trait("cols", 16, (16,), grows=rounded, tiled=rounded, rounded=rounded)
+    assert found["cols"] == Trait(
+        "cols", 16, (16,), grows=rounded, tiled=rounded, rounded=rounded, sides=frozenset(("W",))
+    )
     assert found["rows"].grows
 
 

@@ -122,3 +122,43 @@ def test_an_order_that_defaults_keep_is_not_turned_round_into_an_error():
     report = tw.debug(operator, shrink_seconds=0)
     assert not report.errors
     assert any("only where n is not below cap" in f.message for f in report.findings)
+
+
+@triton.jit
+def _narrow(x, y, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def _broad(x, y, n, B: tl.constexpr):
+    for start in range(0, n, B):
+        i = start + tl.arange(0, B)
+        tl.store(y + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)
+
+
+def test_a_size_at_which_the_launcher_takes_another_kernel_is_planned():
+    def run(x):
+        y = torch.empty_like(x)
+        if len(x) <= 2048:
+            _narrow[(1,)](x, y, len(x), triton.next_power_of_2(len(x)))
+        else:
+            _broad[(1,)](x, y, len(x), 1024)
+        return y
+
+    operator = tw.Operator(name="two", run=run, reference=lambda x: x * 1, inputs=lambda n=40: (torch.randn(n),))
+    report = tw.debug(operator, shrink_seconds=0, cause_seconds=0)
+    assert {r.case.arguments["n"] for r in report.results if r.findings} == {4097}
+
+
+def test_a_plan_is_the_same_each_time_and_a_thorough_one_holds_more():
+    operator = tw.Operator(
+        name="rows", run=rows, reference=lambda x: 2 * x, inputs=lambda n=3, D=8: (torch.randn(n, D),)
+    )
+
+    def planned(effort):
+        return [r.case for r in tw.debug(operator, effort=effort).results]
+
+    quick = planned("quick")
+    assert quick == planned("quick")
+    assert len(quick) < len(planned("thorough"))
