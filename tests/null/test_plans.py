@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from tilewright.bench import engine, stats
+from tilewright.bench import engine, stats, summary
 from tilewright.bench.plan import AGAIN, CONTROL, GATE, OURS, QUICK, is_swapped, palindrome
 from tilewright.bench.rounds import by_side, is_still, take
 from tilewright.bench.simulated import Noise, SimulatedCall, SimulatedTimer
@@ -147,3 +147,21 @@ def test_records_of_earlier_versions_are_still_read():
 def test_a_simulated_timer_times_only_what_it_can():
     with pytest.raises(TypeError, match="SimulatedCall"):
         SimulatedTimer(Noise(), seed=0).time(lambda: None)
+
+
+def test_plain_figures_are_of_all_samples_but_those_set_apart():
+    samples = (2.0, 4.0, 6.0, 4.0, 3.0, 5.0, 5.0, 3.0, 90.0, 90.0, 90.0, 90.0)
+    clocks = (1980.0,) * 8 + (990.0,) * 4
+    one = Measurement(
+        "op", CASE, "a", "simulated time", 0, False, (OURS, "eager"), (0, 1, 1, 0) * 3, samples, clocks, apart=(2,),
+        flops=8.0, moved=16.0, conditions=("other processes on the GPU",),
+    )  # fmt: skip
+    timing = summary.timings_of([one, one])[OURS]
+    assert (timing.count, timing.apart, timing.clock_mhz) == (8, 4, 1980)
+    assert (timing.first_quartile, timing.median, timing.third_quartile) == (2.75, 3.0, 3.25)
+    assert (timing.flops_per_second, timing.bytes_per_second) == (8 / 3, 16 / 3)
+    assert timing.processes == (3.0, 3.0)
+    assert timing.between == 0.0
+    assert summary.conditions([one, one]) == (
+        "other processes on the GPU", "2 of 6 rounds set apart: the clock had dropped",
+    )  # fmt: skip

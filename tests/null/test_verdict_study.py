@@ -1,8 +1,11 @@
 """A small sample of the study of verdicts: what ``proof/test_verdicts.py`` asks of a thousand plans in each row."""
 
+import json
+
 import plans
 import pytest
 import verdict_study
+import write_benchmarking
 
 from tilewright.bench.plan import GATE
 
@@ -21,3 +24,8 @@ def test_rules_of_others_mistake_a_drift_for_a_difference():
     rows = {row["rule"]: row for row in verdict_study.rival_rows(plans.MACHINES[2], 0.0, 20)}
     assert rows["do_bench medians"]["faster"] == rows["Mann-Whitney on launches"]["faster"] == 1
     assert rows["nvbench"]["faster"] == 0
+
+
+def test_the_page_says_what_the_results_say():
+    data = json.loads(write_benchmarking.RESULTS.read_text())
+    assert write_benchmarking.tables(data) in write_benchmarking.PAGE.read_text()

@@ -78,7 +78,8 @@ def run(operator: Operator, address: Address, options: BenchOptions) -> Generato
         raise NoGpu("no GPU here", _without_gpu(operator))
     shapes = shapes_of(operator, options)
     plan = plan_of(options)
-    words = f"{plan.name}: {count(plan.processes, 'process', 'processes')}, {plan.seconds:g} s a shape"
+    most = "at most " if len(plan.looks) > 1 else ""
+    words = f"{plan.name}: {most}{count(plan.processes, 'process', 'processes')}, {plan.seconds:g} s a shape"
     yield StageStarted("bench", operator.name, None if plan.processes > 1 else len(shapes), words)
     children = _Children(operator, address, shapes, plan, options)
     try:
