@@ -174,7 +174,7 @@ def _of_parameters(
 def _of_paths(probe: Probe, table: Mapping[str, Mapping[str, int]], seed: int) -> Iterator[Case | None]:
     """The size at which a launcher takes another way: other kernels, or other flags of them; all else small."""
     operator = probe.operator
-    seen = {path_of(probe.launches), *(path_of(launches) for _, launches in probe.varied.values())}
+    seen = {path_of(probe.launches)}
     for dim in table:
         for size in _THRESHOLDS:
             wanted = {other: size if other == dim else table[other]["few"] for other in table}
