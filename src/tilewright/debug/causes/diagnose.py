@@ -10,7 +10,7 @@ from tilewright.debug.causes.arithmetic import WideOffsets
 from tilewright.debug.causes.change import Edits
 from tilewright.debug.causes.naming import Names
 from tilewright.debug.causes.rewriting import in_64_bits
-from tilewright.debug.causes.search import EXPLAINED, Search, Set, plainness
+from tilewright.debug.causes.search import EXPLAINED, Search, Set, extent, plainness
 from tilewright.debug.causes.shadow import first_departure
 from tilewright.debug.causes.wording import Unsaid, Wording
 from tilewright.debug.check import Repeated
@@ -25,7 +25,7 @@ MOST_CASES = 80
 _OF_VALUES = frozenset(("mismatch", "non-finite"))
 _OF_ADDRESSES = frozenset(("offset-overflow", "out-of-bounds-read", "out-of-bounds-write"))
 _BISECTED = 4
-_NAMED_ON = 7
+_NAMED_ON = 6
 _CAUSES = (
     "missing-mask",
     "wrong-bound",
@@ -155,9 +155,10 @@ def _in_words(
 def _wording(changes: Set, findings: Sequence[Finding], cases: Sequence[Repeated]) -> Wording:
     """Runs a set once more on some cases, to learn what it deals with and how that is called."""
     names, types, ranks, files, launched_at, fresh = Names(), {}, {}, set(), {}, []
-    # Where sizes differ from each other they tell variables apart.
-    telling = sorted(cases, key=plainness, reverse=True)[:_NAMED_ON]
-    for case in dict.fromkeys([cases[0], *telling]):
+    # Sizes that differ from each other tell bounds apart; large ones go round loops, which tells indices apart.
+    plain = sorted(cases, key=lambda one: (plainness(one), extent(one)), reverse=True)[:_NAMED_ON]
+    large = sorted(cases, key=extent, reverse=True)[:_NAMED_ON]
+    for case in dict.fromkeys([cases[0], *plain, *large]):
         edits = Edits(changes, names=names)
         case.run(edits, zeroed=edits.zeroed)
         types.update(edits.elements)

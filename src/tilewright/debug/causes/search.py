@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -258,8 +259,16 @@ def _first_of_each(changes: Iterable[Change]) -> list[Change]:
 
 def plainness(case: Repeated) -> int:
     """How many different sizes above 1 a case has: strides then tell dims apart."""
-    sizes = [v for v in case.case.arguments.values() if isinstance(v, int) and not isinstance(v, bool) and v > 2]
-    return len(set(sizes))
+    return len(set(_sizes(case)))
+
+
+def extent(case: Repeated) -> int:
+    """The product of a case's sizes."""
+    return math.prod(_sizes(case))
+
+
+def _sizes(case: Repeated) -> list[int]:
+    return [v for v in case.case.arguments.values() if isinstance(v, int) and not isinstance(v, bool) and v > 2]
 
 
 def _unlikelihood(change: Change) -> int:
