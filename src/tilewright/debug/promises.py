@@ -16,6 +16,9 @@ from tilewright.spec.operator import Operator
 
 A_FEW_DIGITS = 64.0
 """Times the tolerance, where right algorithms lose digits."""
+HALF_OF_ALL_DIGITS = 1e4
+"""Times the tolerance, where an exponential makes much of what its argument loses."""
+_LARGE = ("large", "very-negative")
 A_LITTLE = 4.0
 """Times the tolerance, where values are of another kind than drawn ones, for which it is made."""
 LARGEST_TOLD = 1e12
@@ -40,7 +43,7 @@ def tells_of_aliases(operator: Operator, inputs: Inputs) -> bool:
 def limit(case: Case) -> float:
     """Errors over the tolerance up to which a mismatch under a value class is no more than a warning."""
     if case.values in contents.ROUGH:
-        return A_FEW_DIGITS
+        return HALF_OF_ALL_DIGITS if case.values in _LARGE else A_FEW_DIGITS
     return A_LITTLE if case.values in contents.FLOATS else 1.0
 
 

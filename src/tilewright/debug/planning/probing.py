@@ -30,7 +30,6 @@ LARGEST_TILE = 1024
 
 _LEAST_SIDE = 8
 _MODEST = 1 << 21  # elements of a tensor
-_MODEST_SIZE = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,12 @@ class Probe:
         """Whether the inputs of a case take little memory, as far as the declaration says it beforehand."""
         signature = self.operator.signature
         if signature is None:
-            return all(size <= _MODEST_SIZE for size in case.arguments.values() if isinstance(size, int))
+            elements = max((t.numel() for t in self.inputs(self.first).tensors.values()), default=1)
+            for dim in self.operator.dims:
+                size, usual = case.arguments.get(dim), self.first.arguments.get(dim)
+                if isinstance(size, int) and isinstance(usual, int):
+                    elements = elements * size // max(usual, 1)
+            return elements <= _MODEST
         sizes = self.operator.complete(case.arguments)
         return all(math.prod(p.tensor.shape(sizes)) <= _MODEST for p in signature.tensors if p.tensor)
 
@@ -133,11 +137,18 @@ def probe(
             if not operator.allows(changed.arguments):
                 continue
             try:
-                made.varied[dim] = (other, made.record(changed))
+                launches = made.record(changed)
             except Exception:
                 continue  # it refuses this size, or its inputs do
-            break
+            if dim not in made.varied or _same_kernels(launches, made.launches):
+                made.varied[dim] = (other, launches)
+            if _same_kernels(launches, made.launches):
+                break  # others cannot be compared
     return made
+
+
+def _same_kernels(one: Sequence[Launch], other: Sequence[Launch]) -> bool:
+    return [launch.name for launch in one] == [launch.name for launch in other]
 
 
 def _others(size: int) -> Iterator[int]:
