@@ -281,3 +281,57 @@ def test_what_ends_one_fault_is_named_where_another_has_no_remedy():
         "non-finite": "uninitialized-memory",
         "mismatch": "unknown",
     }
+
+
+@triton.jit
+def gated(x_ptr, g_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    o = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x, g = tl.load(x_ptr + o, mask=o < n), tl.load(g_ptr + o, mask=o < n)
+    tl.store(out_ptr + o, x * g, mask=o < n)
+
+
+def test_tensors_that_a_kernel_takes_to_be_contiguous_are_named_where_they_are_handed_over():
+    def run(x, g):
+        out = torch.empty(x.shape)
+        gated[(triton.cdiv(x.numel(), 32),)](x, g, out, n=x.numel(), BLOCK=32)  # launched
+        return out
+
+    def inputs(M=5, N=8):
+        return torch.arange(2.0 * M * N).view(M, 2 * N).chunk(2, dim=1)
+
+    operator = tw.Operator(name="gated", run=run, reference=lambda x, g: x * g, inputs=inputs)
+    errors = tw.debug(operator, [dict(M=5, N=8), dict(M=2, N=3)], shrink_seconds=1).errors
+    assert {f.cause for f in errors} == {"not-contiguous"}
+    lines, start = inspect.getsourcelines(run)
+    line = next(start + i for i, text in enumerate(lines) if text.rstrip().endswith("# launched"))
+    (remedy,) = {f.remedies for f in errors}.pop()
+    assert [(e.line, e.text) for e in remedy.edits] == [
+        (line, "g.contiguous() in the place of g"),
+        (line, "x.contiguous() in the place of x"),
+    ]
+
+
+@triton.jit
+def rolled(x_ptr, out_ptr, shift, N, BLOCK: tl.constexpr):
+    row, i = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    source = (i - shift) % N
+    x = tl.load(x_ptr + row * N + source, mask=(i < N) & (source >= 0), other=0.0)
+    tl.store(out_ptr + row * N + i, x, mask=i < N)
+
+
+def test_a_case_of_which_only_the_grid_is_looked_at_is_no_measure_of_an_edit():
+    def run(x):
+        out = torch.empty_like(x)
+        if x.numel():
+            rolled[(x.shape[0], triton.cdiv(x.shape[1], 32))](x, out, 2, x.shape[1], BLOCK=32)
+        return out
+
+    operator = tw.Operator(
+        name="rolled",
+        run=run,
+        reference=lambda x: x.roll(2, 1),
+        inputs=lambda M=3, N=40: (torch.arange(1.0 * M * N).view(M, N),),
+    )
+    report = tw.debug(operator)
+    assert "grid-limit" in {f.kind for f in report.findings}
+    assert {f.cause for f in report.errors} == {"integer-division-semantics"}

@@ -4,9 +4,16 @@ from pathlib import Path
 
 import faulty
 import pytest
+import torch
+import triton
+import triton.language as tl
+from jaxtyping import Float
+from torch import Tensor
 
 import tilewright as tw
+from tilewright.debug.check import check_case
 from tilewright.debug.stage import DebugOptions, Session, run
+from tilewright.hardware.targets import find
 from tilewright.records import Case, drain
 from tilewright.spec.load import address
 
@@ -129,3 +136,42 @@ def test_a_spent_budget_is_said_and_makes_the_report_incomplete():
 
 def test_options_have_the_defaults_the_command_line_shows():
     assert DebugOptions().budget_seconds == 60.0
+
+
+@triton.jit
+def summed(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, n, BLOCK):
+        o = start + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + o, mask=o < n, other=0.0)
+    tl.store(out_ptr, tl.sum(total, 0))
+
+
+@tw.operator(dtypes=("fp32",))
+def sum_of_all(x: Float[Tensor, "N"]) -> Float[Tensor, ""]:
+    out = torch.empty((), device=x.device)
+    summed[(1,)](x, out, x.numel(), BLOCK=16)
+    return out
+
+
+def test_a_loop_over_a_huge_size_is_too_long_for_us_and_no_fault():
+    huge = Case("sum_of_all", {"N": 1 << 30}, "fp32")
+    result = check_case(sum_of_all, huge, find("h100"), checked=True, seconds=0.3)
+    assert [f.kind for f in result.findings] == ["unsupported"]
+    assert "takes too long here" in result.refused
+
+
+def test_one_reason_to_refuse_cases_is_one_note():
+    def run(x, k):
+        out = torch.empty(1)
+        summed[(1,)](x, out, k, BLOCK=16)
+        return out
+
+    operator = tw.Operator(
+        name="first",
+        run=run,
+        reference=lambda x, k: x.topk(k)[0].sum()[None],
+        inputs=lambda N=40, k=4: (torch.ones(N), k),
+    )
+    (note,) = (note for note in tw.debug(operator).notes if "out of range" in note)
+    assert "more left out: the reference raised: RuntimeError" in note

@@ -2,8 +2,10 @@
 
 import functools
 import inspect
+import random
 from typing import Literal
 
+import numpy as np
 import pytest
 import torch
 from jaxtyping import BFloat16, Bool, Float, Float8e4m3fn, Int, Int32
@@ -618,3 +620,15 @@ def test_names_of_a_launcher_without_annotations_are_checked(option, name):
     declaration = {"name": "f", "run": launcher, "inputs": lambda n=3: (n, n), option: (name,)}
     with pytest.raises(UnknownParameter, match=f"f: {option}= names {name!r}; its parameters: x, y"):
         tw.Operator(**declaration)
+
+
+def test_a_case_has_the_same_inputs_whichever_generator_draws_them():
+    def inputs(N=3):
+        return torch.tensor([*np.random.rand(N), random.random(), torch.rand(()).item()])
+
+    operator = tw.Operator(name="drawn", run=lambda x: x, inputs=inputs)
+    before = random.getstate()
+    first, again, other = (operator.make_inputs(case(operator, None, seed=seed)).args[0] for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not bool((first == other).any())
+    assert random.getstate() == before

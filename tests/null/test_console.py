@@ -471,3 +471,23 @@ def test_the_package_imports_neither_torch_nor_triton():
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
+
+
+def test_one_fault_is_shown_once_however_grave_it_is_elsewhere_and_whatever_follows_from_it():
+    def found(kind, severity, line):
+        return Finding(kind, "said", severity, tensor="x_ptr", file="k.py", line=line, case=case)
+
+    case = Case("op", {"M": 1 << 27}, "fp32")
+    findings = (
+        found("offset-overflow", "note", 9),
+        found("out-of-bounds-read", "note", 9),  # the address that wrapped
+        found("out-of-bounds-read", "note", 10),
+        found("mismatch", "warning", 12),
+        found("mismatch", "error", 12),
+    )
+    shown = words.ordered(DebugReport("op", "checked", (CaseResult(case, findings),)))
+    assert [(f.kind, f.severity, f.line) for f in shown] == [
+        ("mismatch", "error", 12),
+        ("offset-overflow", "note", 9),
+        ("out-of-bounds-read", "note", 10),
+    ]

@@ -23,7 +23,7 @@ from tilewright.debug.executor.memory import Memory as CheckedMemory
 from tilewright.debug.failures import source_line
 from tilewright.debug.guard import Memory
 from tilewright.debug.interpreter import Interpreter, find_cause
-from tilewright.debug.patience import at_most
+from tilewright.debug.patience import StillRunning, at_most
 from tilewright.debug.results import Results
 from tilewright.debug.tuner import mutation
 from tilewright.errors import Stopped
@@ -38,6 +38,9 @@ from tilewright.spec.inputs import Inputs
 from tilewright.spec.operator import Operator
 from tilewright.spec.poison import Poisoned, Zeroed, untouched
 from tilewright.spec.virtual import is_huge
+
+_HUGE_SECONDS = 10.0
+"""Of the few programs at the edges of a grid: what takes longer goes round a loop over a size that is huge."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +105,17 @@ def check_case(
     unfit = None if plain.values == "normal" else promises.unfit(plain, expected or ())
     if unfit is not None:
         return CaseResult(case, refused=unfit)
+    if huge and seconds is not None:
+        seconds = min(seconds, _HUGE_SECONDS)
     call = _Call(operator, plain, config or named, target, expected, seconds)
     poisoned = Poisoned()
     handler = Executor(target, poisoned, edges_only=huge) if checked else Interpreter(debugger=debugger)
     ran = _run(call, inputs if huge else inputs.copy(), handler, poisoned)
     findings, disagreements, worst = _addresses(ran) if huge else judge(operator, inputs, expected, ran)
+    if huge and isinstance(ran.error, StillRunning):
+        findings = [
+            replace(f, kind="unsupported", message=refusal.LONG_LOOP) if f is ran.failure else f for f in findings
+        ]
     findings = promises.tempered(plain, findings, disagreements, expected, ran.results)
     if isinstance(handler, Executor) and not huge and ran.failure is None and ran.complete:
         findings = _looked_at_again(call, inputs, handler, ran, findings)
@@ -124,7 +133,7 @@ def check_case(
         programs=handler.programs,
         seconds=time.perf_counter() - started,
         addresses_only=huge,
-        refused=refusal.words(operator, ran.error),
+        refused=refusal.words(operator, ran.error, huge=huge),
     )
 
 

@@ -14,14 +14,19 @@ from tilewright.launch import host
 from tilewright.records import Case, CaseResult
 from tilewright.spec.operator import Operator
 
+LONG_LOOP = "a loop of one program goes over so many elements that it takes too long here"
 
-def words(operator: Operator, error: Exception | None) -> str | None:
+
+def words(operator: Operator, error: Exception | None, *, huge: bool = False) -> str | None:
     """Why an exception of a launcher's call is a refusal of the case; None where it is a fault.
 
     Triton refuses a size that it cannot compile, and a launcher says no by an assert or a raise of its own.
-    Where ``inputs`` makes the arguments, anything that the launcher's Python raises is a no.
+    Where ``inputs`` makes the arguments, anything that the launcher's Python raises is a no. A loop over what is
+    ``huge`` is long, not endless.
     """
-    if error is None or isinstance(error, StillRunning):
+    if isinstance(error, StillRunning):
+        return LONG_LOOP if huge else None
+    if error is None:
         return None
     if isinstance(error, KernelCompileError):
         return error.what

@@ -172,7 +172,7 @@ def _run(
         smallest = dict(zip(map(finding_name, first), session.shrink(address, first, options), strict=True))
     if not options.pdb and options.cause_seconds > 0 and any(result.findings for result in results):
         yield Progress("debug", len(results), "looking for the cause")
-        results = _with_causes(session, address, results, smallest, options)
+        results = _with_causes(session, address, results, smallest, plan, options)
     return DebugReport(operator, options.executor, tuple(results), complete, tuple(notes), smallest)
 
 
@@ -206,6 +206,7 @@ def _left_out(refused: Mapping[str, Sequence[Case]]) -> list[str]:
     for words, every in refused.items():
         cases = [case for case in every if 0 not in case.arguments.values()]
         if cases:  # that nothing is nothing to a kernel surprises nobody
+            words = words.replace(f" ({every[0].label})", "")
             kinds.setdefault(re.sub(r"\d+", "0", words), (words, []))[1].extend(cases)
     notes = []
     for words, cases in kinds.values():
@@ -259,6 +260,7 @@ def _with_causes(
     address: Address | Operator,
     results: Sequence[CaseResult],
     smallest: Mapping[str, Case],
+    plan: Plan,
     options: DebugOptions,
 ) -> list[CaseResult]:
     """Results whose findings say why, as far as edits to the kernel tell."""
@@ -268,7 +270,8 @@ def _with_causes(
             if finding.severity != "note":
                 first.setdefault(fault_key(finding), finding)
     findings = [replace(f, case=smallest.get(finding_name(f), f.case)) for f in first.values()]
-    cases = [result.case for result in results if not result.addresses_only]
+    # Of what is looked at for its grid alone no program ran, and so many are no measure for an edit.
+    cases = [r.case for r in results if not r.addresses_only and r.case not in plan.grids]
     why = {fault_key(f): f for f in session.explain(address, findings, cases, options)}
 
     def told(finding: Finding) -> Finding:

@@ -29,6 +29,7 @@ from tilewright.wording import part as part
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?|[\x00-\x09\x0b-\x1f\x7f-\x9f]"
 )
+_WILD = ("out-of-bounds-read", "out-of-bounds-write")
 _SUBJECTLESS = ("reads ", "writes ", "stores ", "loads ", "adds ", "waits ")
 
 CAUSES = {
@@ -41,6 +42,7 @@ CAUSES = {
     "integer-division-semantics": "// and % round towards zero in Triton, towards minus infinity in Python",
     "offset-overflow": "offsets of 32 bits wrap",
     "wrong-stride": "a stride is not the one of the dim it steps along",
+    "not-contiguous": "the kernel takes a tensor to be contiguous, and it is not",
     "empty-row": "nothing is left of a row, whose maximum is -inf and whose sum is 0",
     "race": "programs of one launch run in any order",
     "uninitialized-memory": "memory is read that nobody has written",
@@ -185,9 +187,23 @@ def smallest_case(report: DebugReport, finding: Finding, given: Mapping[Finding,
 
 
 def ordered(report: DebugReport) -> list[Finding]:
-    """Each fault once: errors first, then warnings, notes, and our own limits."""
+    """Each fault once: errors first, then warnings, notes, and our own limits.
+
+    What is a warning in one case and an error in another is the error. An access that leaves its tensor because
+    its offset wraps is told by the offset.
+    """
     order = {"FAIL": 0, "WARN": 1, "NOTE": 2, "SKIP": 3}
-    return sorted(report.findings, key=lambda f: order[severity(f)])
+    wrapped = {(f.severity, f.case, _spot(f)) for f in report.findings if f.kind == "offset-overflow"}
+    found: dict[tuple[object, ...], Finding] = {}
+    for finding in sorted(report.findings, key=lambda f: order[severity(f)]):
+        if finding.kind not in _WILD or (finding.severity, finding.case, _spot(finding)) not in wrapped:
+            found.setdefault((finding.kind, _spot(finding)), finding)
+    return list(found.values())
+
+
+def _spot(finding: Finding) -> tuple[object, ...]:
+    """Where a fault is, and in what tensor."""
+    return finding.tensor or finding.argument, finding.file, finding.line
 
 
 def verdict(report: DebugReport) -> tuple[str, str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from tilewright.errors import UnknownDim, UnknownParameter, UsageError
@@ -303,8 +306,7 @@ class Operator:
         for name in arguments:
             if name not in parameters and not takes_any:
                 raise UnknownParameter(f"{self.name}: inputs() takes no {name!r}", f"it takes {', '.join(parameters)}")
-        with torch.random.fork_rng(devices=[]):  # one case has the same inputs each time, drawn by torch's own too
-            torch.manual_seed(case.seed)
+        with _seeded(case.seed):  # one case has the same inputs each time, whoever draws them
             made = self.inputs(**arguments)
         if isinstance(made, Mapping):
             inputs = Inputs((), dict(made), ())
@@ -424,3 +426,18 @@ def replace(operator: Operator, **changes: Any) -> Operator:
     changed = Operator(**{**declaration, **changes})
     changed.origin = operator.origin
     return changed
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """The generators of torch, NumPy and Python start from a seed, and go on afterwards as if nothing had been."""
+    plain, of_numpy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(plain)
+            np.random.set_state(of_numpy)

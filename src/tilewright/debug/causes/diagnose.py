@@ -138,7 +138,7 @@ class _Diagnosis:
 def _in_words(
     sets: Sequence[Set], findings: Sequence[Finding], cases: Sequence[Repeated], of_the_run: int
 ) -> _Diagnosis | None:
-    remedies = []
+    remedies: list[Remedy] = []
     in_general: _Diagnosis | None = None
     for changes in sets:
         try:
@@ -146,7 +146,8 @@ def _in_words(
         except Unsaid as unsaid:
             in_general = in_general or _Diagnosis(_cause(changes), (), str(unsaid))
             continue
-        remedies.append(Remedy(_cause(changes), edits, of_the_run))
+        if all(remedy.edits != edits for remedy in remedies):  # two edits may be written alike
+            remedies.append(Remedy(_cause(changes), edits, of_the_run))
     if not remedies:
         return in_general
     return _Diagnosis(remedies[0].cause, tuple(remedies), "; ".join(map(_said, remedies[0].edits)))

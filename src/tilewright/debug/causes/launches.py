@@ -52,6 +52,23 @@ class StrideOf(OfLaunch):
 
 
 @dataclass(frozen=True)
+class Contiguous(OfLaunch):
+    """A tensor that has gaps or is transposed, handed over as a contiguous copy; ``position`` is the parameter's."""
+
+    kernel: str
+    tensor: str
+    position: int
+    cause = "not-contiguous"
+
+    def applied(self, edits: Edits, launch: Launch) -> Launch:
+        tensor = launch.tensors.get(self.tensor)
+        if launch.name != self.kernel or tensor is None or tensor.is_contiguous():
+            return launch
+        edits.took_effect(self)
+        return replace(launch, arguments={**launch.arguments, self.tensor: tensor.contiguous()})
+
+
+@dataclass(frozen=True)
 class LargerGrid(OfLaunch):
     """More programs along an axis."""
 
@@ -95,6 +112,13 @@ def _strides(launch: Launch, integers: dict[str, int]) -> Iterator[StrideOf]:
             for dim, stride in enumerate(tensor.stride()):
                 if stride != value and tensor.shape[dim] > 1:
                     yield StrideOf(launch.name, argument, name, dim)
+
+
+def of_tensors(launch: Launch) -> list[OfLaunch]:
+    """Tensors that a kernel may take to be contiguous, and that are not."""
+    names = list(launch.arguments)
+    gaps = [n for n, t in launch.tensors.items() if not t.is_contiguous() and n in names]
+    return [Contiguous(launch.name, name, names.index(name)) for name in gaps]
 
 
 def of_grid(launch: Launch) -> list[LargerGrid]:

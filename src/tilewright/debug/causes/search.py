@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets
 from tilewright.debug.causes.change import Change, Edits
-from tilewright.debug.causes.launches import LargerGrid, StrideOf, Swapped
+from tilewright.debug.causes.launches import Contiguous, LargerGrid, StrideOf, Swapped
 from tilewright.debug.causes.masks import Bounded, Masked, Other, Shifted, WhereOther
 from tilewright.debug.causes.padding import Excluded, Filled
 from tilewright.debug.causes.survey import Survey
@@ -150,7 +150,13 @@ class Search:
     def _together(
         self, base: Set, singles: Sequence[Change], guards: Sequence[Change], case: Repeated
     ) -> Iterator[Set]:
-        """Several edits: all guards, all bounds with what padding then reaches, or whatever leaves less wrong."""
+        """Several edits: all tensors contiguous, all guards, all bounds with what padding then reaches, or whatever
+        leaves less wrong."""
+        copies = [change for change in singles if isinstance(change, Contiguous)]
+        smallest = self._reduced(copies, base, case) if copies else None
+        if smallest is not None:
+            yield smallest
+            return
         if guards:  # a sum of zero shows once it is no NaN any more
             guards = list(dict.fromkeys([*guards, *self._survey(base | frozenset(guards), case).guards()]))
             smallest = self._reduced(guards, base, case)
@@ -278,7 +284,8 @@ def _unlikelihood(change: Change) -> int:
     return _BY_LIKELIHOOD.index(type(change))
 
 
-_BY_LIKELIHOOD = (Shifted, Bounded, Other, WhereOther, Masked, PythonDivision, Swapped, StrideOf, OneMoreTurn) + (
+_BY_LIKELIHOOD = (Shifted, Bounded, Other, WhereOther, Masked, PythonDivision, Swapped, StrideOf, Contiguous) + (
+    OneMoreTurn,
     Filled,
     Excluded,
     WideOffsets,

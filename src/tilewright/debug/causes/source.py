@@ -73,6 +73,16 @@ def launching(file: str, line: int) -> ast.Subscript | None:
     return next((node for node in found if id(node) in called), None)
 
 
+def argument(file: str, line: int, name: str, position: int) -> ast.expr | None:
+    """What a launch on a line hands over as a parameter; None where it is not written there by itself."""
+    launched = launching(file, line)
+    call = next((n for n in _nodes(file) if isinstance(n, ast.Call) and n.func is launched), None)
+    if launched is None or call is None or any(isinstance(given, ast.Starred) for given in call.args[: position + 1]):
+        return None
+    given = keyword(call, name, position)
+    return given if isinstance(given, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else None
+
+
 def rounded_up(expression: ast.expr) -> str | None:
     """An expression with its ``//`` as ``triton.cdiv``; None where it has none."""
     changed = _RoundedUp()

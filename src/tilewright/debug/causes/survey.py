@@ -13,7 +13,7 @@ from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets, roun
 from tilewright.debug.causes.change import Change, Edits, OfLaunch
 from tilewright.debug.causes.extent import Axes, dims_along, within
 from tilewright.debug.causes.guards import GuardedDivisor, GuardedMaximum, is_empty_maximum, is_zero_somewhere
-from tilewright.debug.causes.launches import LargerGrid, of_arguments, of_grid
+from tilewright.debug.causes.launches import LargerGrid, of_arguments, of_grid, of_tensors
 from tilewright.debug.causes.masks import (
     FILLERS,
     MASK_AT,
@@ -97,7 +97,7 @@ class Survey(Edits):
 
     def launched(self, launch: Launch) -> Launch:
         launch = super().launched(launch)
-        self.arguments.update(dict.fromkeys(of_arguments(launch)))
+        self.arguments.update(dict.fromkeys([*of_tensors(launch), *of_arguments(launch)]))
         self.grids.update(dict.fromkeys(of_grid(launch)))
         return launch
 

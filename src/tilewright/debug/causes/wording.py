@@ -11,7 +11,7 @@ from tilewright.debug.causes import atomics, rewriting, source
 from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets
 from tilewright.debug.causes.change import Change
 from tilewright.debug.causes.guards import GuardedDivisor, GuardedMaximum
-from tilewright.debug.causes.launches import LargerGrid, StrideOf, Swapped
+from tilewright.debug.causes.launches import Contiguous, LargerGrid, StrideOf, Swapped
 from tilewright.debug.causes.masks import Bounded, Masked, Other, Shifted, WhereOther, filler
 from tilewright.debug.causes.naming import Condition, Names
 from tilewright.debug.causes.padding import Excluded, Filled
@@ -91,6 +91,8 @@ class Wording:
                 return self._swapped(change)
             case StrideOf():
                 return self._on_finding(f"{change.argument}: pass the stride of {change.tensor}, .stride({change.dim})")
+            case Contiguous():
+                return self._contiguous(change)
             case LargerGrid():
                 return self._grid(change)
             case GuardedMaximum():
@@ -225,6 +227,13 @@ class Wording:
             (file, number), line = changed[0]
             return Edit(file, number, line.replace("new_empty", "new_zeros"))
         raise Unsaid("torch.zeros in the place of torch.empty")
+
+    def _contiguous(self, change: Contiguous) -> Edit:
+        file, line = self._launched_at.get(change.kernel, ("", 0))
+        given = source.argument(file, line, change.tensor, change.position)
+        if given is None:
+            raise Unsaid(f"{change.tensor} is not contiguous: hand over a copy, .contiguous(), or its strides")
+        return Edit(file, given.lineno, f"{source.text(given)}.contiguous() in the place of {source.text(given)}")
 
     def _grid(self, change: LargerGrid) -> Edit:
         file, line = self._launched_at.get(change.kernel, ("", 0))
