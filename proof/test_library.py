@@ -5,7 +5,9 @@ import random
 import pytest
 from results import keep
 
-from tilewright.debug.stage import DebugOptions, Session, run
+from tilewright.debug.child import Session
+from tilewright.debug.options import DebugOptions
+from tilewright.debug.stage import run
 from tilewright.records import Case, drain
 from tilewright.spec.inputs import LAYOUTS
 from tilewright.spec.load import address, library_names, load

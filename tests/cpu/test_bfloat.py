@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from tilewright.debug.bfloat import narrow, widen
-from tilewright.debug.stage import DebugOptions, Session, run
+from tilewright.debug.child import Session
+from tilewright.debug.options import DebugOptions
+from tilewright.debug.stage import run
 from tilewright.records import drain
 from tilewright.spec.load import address
 

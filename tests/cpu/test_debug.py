@@ -12,7 +12,9 @@ from torch import Tensor
 
 import tilewright as tw
 from tilewright.debug.check import check_case
-from tilewright.debug.stage import DebugOptions, Session, run
+from tilewright.debug.child import Session
+from tilewright.debug.options import DebugOptions
+from tilewright.debug.stage import run
 from tilewright.hardware.targets import find
 from tilewright.records import Case, drain
 from tilewright.spec.load import address

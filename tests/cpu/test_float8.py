@@ -4,7 +4,9 @@ import eight
 import pytest
 import torch
 
-from tilewright.debug.stage import DebugOptions, Session, run
+from tilewright.debug.child import Session
+from tilewright.debug.options import DebugOptions
+from tilewright.debug.stage import run
 from tilewright.records import drain
 from tilewright.spec import dtypes, golden
 from tilewright.spec.inputs import Inputs

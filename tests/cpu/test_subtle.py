@@ -7,8 +7,10 @@ import pytest
 import subtle
 
 import tilewright as tw
+from tilewright.debug.child import Session
 from tilewright.debug.configs import MOST, spread
-from tilewright.debug.stage import DebugOptions, Session, run
+from tilewright.debug.options import DebugOptions
+from tilewright.debug.stage import run
 from tilewright.errors import ReferenceFailed, UnknownDim, UsageError
 from tilewright.records import drain
 from tilewright.spec.load import address

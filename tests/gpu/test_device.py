@@ -5,8 +5,10 @@ import pytest
 import torch
 
 import tilewright as tw
+from tilewright.debug.child import Session
 from tilewright.debug.device import BAND_BYTES, Banded
-from tilewright.debug.stage import DebugOptions, Session, run
+from tilewright.debug.options import DebugOptions
+from tilewright.debug.stage import run
 from tilewright.records import drain
 from tilewright.spec.load import address
 

@@ -28,7 +28,7 @@ def debug(
             configuration beside them (``BLOCK=64``); None plans them from the kernel's own block sizes and
             its configurations.
         on_event: called with each event while it works.
-        **options: fields of ``tilewright.debug.stage.DebugOptions`` (``target``, ``seed``, ``executor``, …).
+        **options: fields of ``tilewright.debug.options.DebugOptions`` (``target``, ``seed``, ``executor``, …).
 
     The checked executor runs in this process; the stock interpreter and the GPU take a child process, for
     which the operator must be reachable from a module's top level.

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from tilewright.debug.stage import DebugOptions, Session
+from tilewright.debug.child import Session
+from tilewright.debug.options import DebugOptions
 
 
 class Here(Session):
