@@ -56,7 +56,7 @@ def test_a_gate_finds_one_percent_and_keeps_every_sample():
     assert found.low < 1.01 < found.high
     assert 1.007 < found.control_ratio < 1.013
     assert len(found.processes) == len(found.swapped) == len(outcome.measurements["a"]) in GATE.looks
-    assert found.ours.count == sum(2 * 40 for _ in found.processes)
+    assert found.ours.count == sum(2 * 41 for _ in found.processes)
     assert len(found.ours.over_time) == 10 * len(found.processes)
     measured = [event.measurement for event in events if isinstance(event, Measured)]
     assert measured == outcome.measurements["a"]
@@ -108,7 +108,7 @@ def test_a_warm_up_ends_when_times_stand_still():
     class Settling(SimulatedTimer):
         """Twice as slow at first, and settled after some fifty calls."""
 
-        def time(self, call):
+        def time(self, call, *around):
             return super().time(SimulatedCall(call.seconds * (1 + math.exp(-self._taken / 10))))
 
     timer = Settling(Noise(white=0.005), seed=3)
@@ -122,7 +122,7 @@ def test_a_warm_up_ends_when_times_stand_still():
 
 def test_times_that_never_stand_still_are_said_to_move():
     class Slowing(SimulatedTimer):
-        def time(self, call):
+        def time(self, call, *around):
             return super().time(SimulatedCall(call.seconds * 1.02**self._taken))
 
     rounds = take({"a": SimulatedCall(SECONDS)}, Slowing(Noise(white=0.0), seed=0), seconds=0.1)

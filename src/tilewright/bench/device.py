@@ -1,60 +1,134 @@
-"""Timing on a GPU: between CUDA events, of a cold L2 and a busy stream.
+"""Timing on a GPU, in one of several regimes.
 
-A buffer larger than the cache is written first, and the stream is held by a spin kernel while the host queues flush,
-events and call, so that launch latency stays out of the interval.
+In all but ``host`` a call is timed between CUDA events while the stream is held (``hold.py``), so that what the host
+takes to launch stays out of it.
 """
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from tilewright.bench.timer import Reading
+from tilewright.bench.held import Held
+from tilewright.bench.hold import Hold
+from tilewright.bench.l2 import L2
+from tilewright.bench.machine import Machine
+from tilewright.bench.stamps import Stamps
+from tilewright.bench.timer import Reading, nothing
 from tilewright.hardware import clocks
 
-_SPIN_CYCLES = 400_000  # about 0.2 ms at 1.9 GHz: longer than it takes to queue a call of a few launches
-_FALLBACK_L2 = 64 * 2**20
-_CLOCK_EVERY = 20
+REGIMES = {
+    "cold": "device time, cold L2",
+    "warm": "device time, warm L2",
+    "graph": "graph replay, cold L2",
+    "host": "host-visible latency, warm L2",
+}
+"""What each choice is called in records."""
+
+# Held from before the first kernel runs: what is put in their place afterwards changes nothing here.
+_clock = time.perf_counter
+_Event = torch.cuda.Event
+_record, _elapsed, _synchronize = _Event.record, _Event.elapsed_time, torch.cuda.synchronize
+_sleep = torch.cuda._sleep
+_FASTEST_MHZ = 2600
+_PROBES = 15
 
 
 class DeviceTimer:
-    """CUDA events around a call, L2 flushed, launch latency hidden."""
+    """Times calls on the current GPU.
 
-    regime = "device time, cold L2"
+    ``launch_overhead`` is what an empty kernel takes by this timer, in seconds: a floor under every time in this regime.
+    """
 
-    def __init__(self) -> None:
-        properties = torch.cuda.get_device_properties(0)
-        size = 2 * (getattr(properties, "L2_cache_size", 0) or _FALLBACK_L2)
-        self._flush = torch.empty(size, dtype=torch.int8, device="cuda")
-        self._taken = 0
-        self._clock: int | None = None
+    def __init__(self, regime: str = "cold") -> None:
+        self.regime = REGIMES[regime]
+        self._choice = regime
+        reading = clocks.read()
+        self._mhz = float(reading.max_sm_mhz if reading else _FASTEST_MHZ)
+        self._hold = Hold(1e6 * self._mhz)
+        self.l2 = L2()
+        self._stamps = Stamps()
+        self.machine = Machine()
+        self.launch_overhead = self._typical(lambda: _sleep(0))
+        self._second_launch = max(self._typical(lambda: (_sleep(0), _sleep(0))) - self.launch_overhead, 0.0)
+        self._hold.reset()
 
-    def time(self, call: Callable[[], Any]) -> Reading:
-        if self._taken % _CLOCK_EVERY == 0:
-            self._clock = clocks.sm_clock_mhz()  # NVML takes longer than a sample: not each time
-        self._taken += 1
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda._sleep(_SPIN_CYCLES)
-        self._flush.zero_()
-        start.record()
+    def ready(self, call: Held) -> Callable[[], Any]:
         call()
-        end.record()
-        end.synchronize()
-        return Reading(float(start.elapsed_time(end)) / 1000, self._clock)
+        _synchronize()
+        if self._choice != "graph" or call.error is not None:
+            return call
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            call()
+        call.is_replayed = True
+        return graph.replay
+
+    def time(
+        self, call: Callable[[], Any], before: Callable[[], None] = nothing, after: Callable[[], None] = nothing
+    ) -> Reading:
+        self.machine.look()
+        self._stamps.first()
+        seconds = (self._on_host if self._choice == "host" else self._on_device)(call, before, after)
+        mhz = self._stamps.mhz()
+        self._mhz = mhz or self._mhz
+        return Reading(seconds, mhz)
+
+    def _on_device(self, call: Callable[[], Any], before: Callable[[], None], after: Callable[[], None]) -> float:
+        start, end = _Event(enable_timing=True), _Event(enable_timing=True)
+        if self._choice != "warm":
+            self.l2.release()
+        self._hold.begin()
+        before()
+        if self._choice == "warm":
+            call()
+            before()
+        else:
+            self.l2.flush()
+        _record(start)
+        call()
+        _record(end)
+        self._hold.end()
+        after()
+        self._stamps.second()
+        _synchronize()
+        return float(_elapsed(start, end)) / 1000
+
+    def _on_host(self, call: Callable[[], Any], before: Callable[[], None], after: Callable[[], None]) -> float:
+        before()
+        _synchronize()
+        start = _clock()
+        call()
+        _synchronize()
+        end = _clock()
+        after()
+        self._stamps.second()
+        return end - start
 
     def now(self) -> float:
-        return time.perf_counter()
+        return _clock()
 
     def conditions(self) -> tuple[str, ...]:
-        reading = clocks.read()
-        if reading is None:
-            return ()
-        found = [f"clock held down: {name}" for name in reading.throttled]
-        return tuple(found + (["other processes on the GPU"] if reading.other_processes else []))
+        leak = self._hold.condition()
+        self._hold.reset()
+        return self.machine.conditions() + (() if leak is None else (leak,))
 
     def slowed(self, call: Callable[[], Any], share: float, typical: float) -> Callable[[], Any] | None:
-        # A spin of so many cycles after the call would do, but for the microsecond that its launch adds.
-        return None
+        """A spin behind the call, as long as is left of ``share`` once the launch of it has taken its part."""
+        rest = share * typical - self._second_launch
+        if self._choice == "host" or rest <= 0:
+            return None
+        cycles = max(round(rest * 1e6 * self._mhz), 1)
+
+        def longer() -> None:
+            call()
+            _sleep(cycles)
+
+        return longer
+
+    def _typical(self, call: Callable[[], Any]) -> float:
+        return statistics.median(self.time(call).seconds for _ in range(_PROBES))

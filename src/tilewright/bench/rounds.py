@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.bench.plan import palindrome
 from tilewright.bench.timer import Reading, Timer
+from tilewright.bench.watching import UNWATCHED, Watching
 
 LEAST_ROUNDS = 5
 """However slow a call is: an interval needs some."""
@@ -40,6 +42,13 @@ class Rounds:
         """Rounds x sides x 2."""
         return by_side(self.order, [reading.seconds for reading in self.readings], len(self.sides))
 
+    def without(self, left_out: Collection[str]) -> Rounds:
+        """The same rounds as if some sides had not been among them."""
+        kept = [side for side in self.sides if side not in left_out]
+        place = {index: kept.index(side) for index, side in enumerate(self.sides) if side in kept}
+        taken = [(place[s], reading) for s, reading in zip(self.order, self.readings, strict=True) if s in place]
+        return replace(self, sides=tuple(kept), order=[s for s, _ in taken], readings=[r for _, r in taken])
+
 
 def by_side(order: list[int] | tuple[int, ...], values: Any, sides: int) -> NDArray[np.float64]:
     """Values in the order taken, as rounds x sides x 2."""
@@ -48,23 +57,48 @@ def by_side(order: list[int] | tuple[int, ...], values: Any, sides: int) -> NDAr
     return np.take_along_axis(taken, places, axis=1).reshape(-1, sides, 2)
 
 
-def take(calls: Mapping[str, Callable[[], Any]], timer: Timer, *, seconds: float, seed: int = 0) -> Rounds:
-    """Times all calls in rounds, for about ``seconds``; at least ``LEAST_ROUNDS``."""
+def take(
+    calls: Mapping[str, Callable[[], Any]],
+    timer: Timer,
+    *,
+    seconds: float,
+    seed: int = 0,
+    watch: Watching = UNWATCHED,
+) -> Rounds:
+    """Times all calls in rounds, for about ``seconds``; at least ``LEAST_ROUNDS``.
+
+    Raises:
+        LauncherFailed: an operator was not right in a call that was watched.
+    """
     source = Random(seed)
     rounds = Rounds(tuple(calls))
-    _warm_up(rounds, calls, timer, seconds, source)
+    _warm_up(rounds, calls, timer, seconds, source, watch)
     started = timer.now()
-    taken = 0
-    while taken < LEAST_ROUNDS or (timer.now() - started < seconds and taken < MOST_ROUNDS):
+    for taken in range(1, MOST_ROUNDS + 1):
+        last = taken >= LEAST_ROUNDS and (timer.now() - started >= seconds or taken == MOST_ROUNDS)
+        watch.begin(last=last)
         order = palindrome(range(len(calls)), source)
         rounds.order += order
-        rounds.readings += [timer.time(calls[rounds.sides[side]]) for side in order]
-        taken += 1
+        rounds.readings += [_sample(rounds.sides[side], calls, timer, watch) for side in order]
+        if last:
+            break
     return rounds
 
 
+def _sample(side: str, calls: Mapping[str, Callable[[], Any]], timer: Timer, watch: Watching) -> Reading:
+    watch.ready(side)
+    reading = timer.time(calls[side], partial(watch.before, side), partial(watch.after, side))
+    watch.done(side, reading.seconds)
+    return reading
+
+
 def _warm_up(
-    rounds: Rounds, calls: Mapping[str, Callable[[], Any]], timer: Timer, seconds: float, source: Random
+    rounds: Rounds,
+    calls: Mapping[str, Callable[[], Any]],
+    timer: Timer,
+    seconds: float,
+    source: Random,
+    watch: Watching,
 ) -> None:
     """Passes over all sides until the last of them show no trend, or the time for it is spent."""
     order = list(calls)
@@ -73,7 +107,8 @@ def _warm_up(
     while True:
         source.shuffle(order)
         # Of logarithms, so that each side counts alike.
-        passes.append(sum(math.log(max(timer.time(calls[side]).seconds, 1e-12)) for side in order) / len(order))
+        logs = [math.log(max(_sample(side, calls, timer, watch).seconds, 1e-12)) for side in order]
+        passes.append(sum(logs) / len(logs))
         rounds.warm_up_seconds = timer.now() - started
         if is_still(passes[-_WARM_UP_WINDOW:]):
             return

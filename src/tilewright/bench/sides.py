@@ -5,42 +5,52 @@ from __future__ import annotations
 import os
 import statistics
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from tilewright.bench import baselines
-from tilewright.bench.plan import AGAIN, CONTROL, OURS
-from tilewright.bench.timer import Timer
+from tilewright.bench import baselines, blame, flags
+from tilewright.bench.held import Held, Side, in_memory
+from tilewright.bench.plan import AGAIN, CONTROL, OURS, OWN_SIDES
+from tilewright.bench.timer import MachineTimer
+from tilewright.errors import LauncherFailed
 from tilewright.spec import golden
+from tilewright.spec.golden import Expected
 from tilewright.spec.inputs import Inputs
-
-Side = Callable[[Inputs], Any]
-"""Runs one side on the inputs it is given."""
 
 _PROBES = 5
 
 
 @dataclass
 class Sides:
-    """Calls by name, in the order of the plan; ``notes`` say what was left out and why, ``conditions`` what else
-    belongs to the figures. ``slowdown`` is the control's, None where there is no control."""
+    """Calls by name, in the order of the plan, and what they run on; ``notes`` say what was left out and why,
+    ``conditions`` what else belongs to the figures. ``slowdown`` is the control's, None where there is no control.
+    ``typical`` is about how long ours takes, in seconds."""
 
     calls: dict[str, Callable[[], Any]] = field(default_factory=dict)
+    held: dict[str, Held] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     conditions: list[str] = field(default_factory=list)
     slowdown: float | None = None
+    typical: float = 0.0
+
+    @property
+    def own(self) -> list[str]:
+        """The sides that run the operator itself."""
+        return [name for name in (OURS, AGAIN, CONTROL) if name in self.calls]
 
 
 def prepare(
     ours: Side,
     others: Mapping[str, Side],
     inputs: Inputs,
-    expected: tuple[golden.Expected, ...] | None,
-    timer: Timer,
+    expected: tuple[Expected, ...] | None,
+    timer: MachineTimer,
     *,
+    mutates: Sequence[str] = (),
     swapped: bool,
     slowdown: float,
 ) -> Sides:
@@ -49,51 +59,88 @@ def prepare(
     applicable = {name: side for name, side in others.items() if _applies(sides, name, side, inputs, expected)}
     run = {OURS: ours, AGAIN: ours, **applicable}
     own = _own_memory(sides, list(run), inputs, swapped)
-    calls = {name: _bound(side, own[name]) for name, side in run.items()}
-    for call in calls.values():
-        call()  # compiled and allocated before any of it is timed
-    typical = statistics.median(timer.time(calls[OURS]).seconds for _ in range(_PROBES))
-    slowed = timer.slowed(calls[OURS], slowdown, typical)
+    held = {name: Held(side, own[name], tuple(mutates) if side is ours else ()) for name, side in run.items()}
+    calls = _ready(sides, held, timer)
+    _compare_layouts(sides, {name: held[name] for name in calls})
+    sides.typical = statistics.median(timer.time(calls[OURS]).seconds for _ in range(_PROBES))
+    slowed = timer.slowed(calls[OURS], slowdown, sides.typical)
     control = {} if slowed is None else {CONTROL: slowed}
     sides.slowdown = None if slowed is None else slowdown
-    sides.calls = {OURS: calls[OURS], AGAIN: calls[AGAIN], **control, **{name: calls[name] for name in applicable}}
+    sides.calls = {
+        OURS: calls[OURS],
+        AGAIN: calls[AGAIN],
+        **control,
+        **{name: calls[name] for name in applicable if name in calls},
+    }
+    sides.held = {name: held[OURS if name == CONTROL else name] for name in sides.calls}
     return sides
 
 
-def _bound(side: Side, inputs: Inputs) -> Callable[[], Any]:
-    return lambda: side(inputs)
+def _ready(sides: Sides, held: Mapping[str, Held], timer: MachineTimer) -> dict[str, Callable[[], Any]]:
+    """All calls, compiled and allocated before any of them is timed; without baselines that this regime refuses."""
+    calls = {}
+    for name, one in held.items():
+        try:
+            calls[name] = timer.ready(one)
+            error: Exception | None = one.error
+        except Exception as raised:
+            error = one.error or raised
+        if error is None:
+            continue
+        words = f"{timer.regime}: {type(error).__name__}: {first_line(error)}"
+        if name in OWN_SIDES:
+            raise LauncherFailed(f"the launcher cannot be timed ({words})")
+        calls.pop(name, None)
+        sides.notes.append(f"baseline {name} cannot be timed ({words})")
+    return calls
 
 
 def _own_memory(sides: Sides, names: list[str], inputs: Inputs, swapped: bool) -> dict[str, Inputs]:
     """A copy of the inputs for each side, made in the order given or, swapped, in reverse."""
-    needed = len(names) * sum(t.numel() * t.element_size() for t in inputs.tensors.values())
-    if needed > 0.5 * _free_bytes(inputs):
+    size = sum(t.numel() * t.element_size() for t in inputs.tensors.values())
+    if len(names) * size > 0.5 * free_bytes(inputs):
         sides.conditions.append(f"all sides read the same inputs: {len(names)} copies do not fit the memory")
-        return dict.fromkeys(names, inputs)
+        return dict.fromkeys(names, inputs.copy())
     return {name: inputs.copy() for name in (reversed(names) if swapped else names)}
 
 
-def _free_bytes(inputs: Inputs) -> int:
+def free_bytes(inputs: Inputs) -> int:
+    """Of the memory that the inputs are in."""
     if any(tensor.is_cuda for tensor in inputs.tensors.values()):
         return int(torch.cuda.mem_get_info()[0])
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _applies(sides: Sides, name: str, side: Side, inputs: Inputs, expected: tuple[golden.Expected, ...] | None) -> bool:
+def _applies(sides: Sides, name: str, side: Side, inputs: Inputs, expected: tuple[Expected, ...] | None) -> bool:
     """Whether a baseline runs here and computes the same thing; a note says why not."""
+    before = flags.read()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a backend that does not apply explains itself at length, then raises
-            results = golden.as_tensors(side(inputs.copy())) or ()  # which it may change
+            results = [in_memory(t) for t in golden.as_tensors(side(inputs.copy())) or ()]  # inputs it may change
     except Exception as error:
         sides.notes.append(f"baseline {name} does not apply: {type(error).__name__}: {first_line(error)}")
         return False
-    for actual, gold in zip(results, expected or (), strict=False):
-        worst = golden.compare(actual, gold).error_over_tolerance
-        if not worst <= 1:
-            sides.notes.append(f"baseline {name} computes something else ({worst:.3g} times the tolerance): left out")
-            return False
+    finally:
+        flags.restore(before)
+    worst = blame.worst([tensor for tensor in results if tensor is not None], expected or ())
+    if not worst <= 1:
+        sides.notes.append(f"baseline {name} computes something else ({worst:.3g} times the tolerance): left out")
+        return False
     return True
+
+
+def _compare_layouts(sides: Sides, held: Mapping[str, Held]) -> None:
+    """Says where a baseline leaves its outputs in another layout than ours: that may be work that one of them saves."""
+    ours = golden.as_tensors(held[OURS].result) or ()
+    for name in held:
+        for mine, theirs in zip(ours, golden.as_tensors(held[name].result) or (), strict=False):
+            if mine.shape == theirs.shape and _steps(mine) != _steps(theirs):
+                sides.conditions.append(f"{name} returns strides {tuple(theirs.stride())}, ours {tuple(mine.stride())}")
+
+
+def _steps(tensor: Tensor) -> list[int]:
+    return [stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1]
 
 
 def first_line(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.bench.timer import Reading
+from tilewright.bench.timer import Reading, nothing
 
 Array = NDArray[np.float64]
 BASE_MHZ = 1980.0
@@ -127,7 +127,9 @@ class SimulatedTimer:
         self._taken = 0
         self._now = 0.0
 
-    def time(self, call: Callable[[], Any]) -> Reading:
+    def time(
+        self, call: Callable[[], Any], before: Callable[[], None] = nothing, after: Callable[[], None] = nothing
+    ) -> Reading:
         if not isinstance(call, SimulatedCall):
             raise TypeError(f"the simulated timer times SimulatedCall, not {call!r}")
         at = self._taken % len(self._factors)

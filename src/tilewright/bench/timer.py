@@ -6,7 +6,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from tilewright.bench.held import Held
+
+# Held from before the first kernel runs: what is put in the place of the clock afterwards changes nothing here.
+_clock = time.perf_counter
+
+
+def nothing() -> None:
+    """Is done around a call that asks for nothing to be done around it."""
 
 
 @dataclass(frozen=True)
@@ -23,17 +33,26 @@ class Timer(Protocol):
     regime: str
     """What is timed, in words that go into every record."""
 
-    def time(self, call: Callable[[], Any]) -> Reading:
-        """Times one call."""
+    def time(
+        self, call: Callable[[], Any], before: Callable[[], None] = nothing, after: Callable[[], None] = nothing
+    ) -> Reading:
+        """Times one call; ``before`` and ``after`` go just before and behind it, outside of its time."""
 
     def now(self) -> float:
         """Seconds on the clock that a plan's time is counted by."""
 
     def conditions(self) -> tuple[str, ...]:
-        """What at this moment makes the machine unfit to time on, such as a throttled or shared GPU."""
+        """What, since this was asked last, made the machine unfit to time on, such as a throttled or shared GPU."""
 
     def slowed(self, call: Callable[[], Any], share: float, typical: float) -> Callable[[], Any] | None:
         """The call made slower by a known ``share`` of its ``typical`` seconds; None where this timer cannot."""
+
+
+class MachineTimer(Timer, Protocol):
+    """A timer of a real machine."""
+
+    def ready(self, call: Held) -> Callable[[], Any]:
+        """Runs a call for the first time; what is to be timed in its place."""
 
 
 class HostTimer:
@@ -41,24 +60,33 @@ class HostTimer:
 
     regime = "host time, warm caches"
 
-    def time(self, call: Callable[[], Any]) -> Reading:
-        start = time.perf_counter()
+    def ready(self, call: Held) -> Callable[[], Any]:
         call()
-        return Reading(time.perf_counter() - start)
+        return call
+
+    def time(
+        self, call: Callable[[], Any], before: Callable[[], None] = nothing, after: Callable[[], None] = nothing
+    ) -> Reading:
+        before()
+        start = _clock()
+        call()
+        end = _clock()
+        after()
+        return Reading(end - start)
 
     def now(self) -> float:
-        return time.perf_counter()
+        return _clock()
 
     def conditions(self) -> tuple[str, ...]:
         return ()
 
     def slowed(self, call: Callable[[], Any], share: float, typical: float) -> Callable[[], Any] | None:
         def longer() -> None:
-            start = time.perf_counter()
+            start = _clock()
             call()
-            until = time.perf_counter()
+            until = _clock()
             until += share * (until - start)
-            while time.perf_counter() < until:
+            while _clock() < until:
                 pass
 
         return longer

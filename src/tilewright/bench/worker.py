@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from tilewright.bench import baselines, stats
+from tilewright.bench import baselines, draws, stats
 from tilewright.bench.device import DeviceTimer
+from tilewright.bench.held import Side
 from tilewright.bench.rounds import Rounds, by_side, take
-from tilewright.bench.sides import Side, Sides, baseline_sides, first_line, prepare
-from tilewright.bench.timer import HostTimer, Timer
+from tilewright.bench.sides import Sides, baseline_sides, first_line, free_bytes, prepare
+from tilewright.bench.tampering import Guard
+from tilewright.bench.timer import HostTimer, MachineTimer
+from tilewright.bench.watch import Watch
 from tilewright.errors import LauncherFailed
 from tilewright.launch.capture import call
 from tilewright.launch.host import inputs_of
@@ -25,6 +28,8 @@ from tilewright.spec.load import Address, resolve
 from tilewright.spec.operator import Operator
 from tilewright.spec.poison import Poisoned
 from tilewright.wording import count
+
+_GUARD = Guard()  # made when this module is imported: before the operator's file is
 
 
 @dataclass(frozen=True)
@@ -57,23 +62,46 @@ def measure_shape(emit: Emitter, *, job: Job) -> Measurement:
     """
     operator = resolve(job.address)
     inputs = inputs_of(operator, job.case, job.device).map(lambda t: t.detach())
-    timer: Timer = HostTimer() if job.device == "cpu" else DeviceTimer()
+    timer: MachineTimer = HostTimer() if job.device == "cpu" else DeviceTimer()
     with torch.no_grad():
         expected = golden_results(operator, inputs, job.case)
         emit(Progress("bench", 0, f"{job.shape}: preparing"))
         others = baseline_sides(baselines.callables(operator, compile=job.compile))
         ours = _ours(operator, inputs, job, expected, others, emit)
-        sides = prepare(ours, others, inputs, expected, timer, swapped=job.swapped, slowdown=job.slowdown)
-        for note in sides.notes:
-            emit(Note(f"{job.shape}: {note}"))
-        before = timer.conditions()
-        rounds = take(sides.calls, timer, seconds=job.seconds, seed=job.case.seed)
-        after = timer.conditions()
+        sides = prepare(
+            ours, others, inputs, expected, timer, mutates=operator.mutates, swapped=job.swapped, slowdown=job.slowdown
+        )
+        rounds = _rounds(operator, job, sides, inputs, expected, timer)
+    for note in sides.notes:
+        emit(Note(f"{job.shape}: {note}"))
     if not rounds.stationary:
         sides.conditions.append("times still moved when the warm-up had to end")
-    sides.conditions += dict.fromkeys([*before, *after])
     moved = _bytes(inputs.tensors.values()) + sum(e.values.numel() * e.dtype.itemsize for e in expected or ())
     return _measurement(operator, job, timer.regime, sides, rounds, float(moved))
+
+
+def _rounds(
+    operator: Operator,
+    job: Job,
+    sides: Sides,
+    inputs: Inputs,
+    expected: tuple[golden.Expected, ...] | None,
+    timer: MachineTimer,
+) -> Rounds:
+    """Rounds of all sides, watched; without baselines that were not right while they were timed."""
+    free = free_bytes(inputs)
+    drawn = draws.draw(operator, job.case, inputs, expected, golden_dtype(inputs), free)
+    if drawn.note is not None:
+        sides.conditions.append(drawn.note)
+    before = timer.conditions()
+    watch = Watch(sides.calls, sides.held, sides.own, drawn, _GUARD, timer, job.case.seed)
+    rounds = take(sides.calls, timer, seconds=job.seconds, seed=job.case.seed, watch=watch)
+    watch.finish()
+    sides.notes += [
+        f"baseline {side} is not right while timed: {fault}: left out" for side, fault in watch.faults.items()
+    ]
+    sides.conditions += [*watch.notes.values(), *dict.fromkeys([*before, *timer.conditions()])]
+    return rounds.without(watch.faults)
 
 
 def _measurement(operator: Operator, job: Job, regime: str, sides: Sides, rounds: Rounds, moved: float) -> Measurement:
@@ -147,9 +175,13 @@ def golden_results(operator: Operator, inputs: Inputs, case: Case) -> tuple[gold
         mutates=operator.mutates,
         declared=operator.result_dtypes(case),
         label=case.label,
-        # At sizes worth timing float64 may not fit the memory; for 16-bit tensors float32 is golden enough.
-        golden_dtype=torch.float32 if is_half(inputs) else torch.float64,
+        golden_dtype=golden_dtype(inputs),
     )
+
+
+def golden_dtype(inputs: Inputs) -> torch.dtype:
+    """At sizes worth timing float64 may not fit the memory; for 16-bit tensors float32 is golden enough."""
+    return torch.float32 if is_half(inputs) else torch.float64
 
 
 def is_half(inputs: Inputs) -> bool:
