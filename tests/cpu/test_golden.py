@@ -578,3 +578,10 @@ def test_leading_dims_are_folded_by_their_maximum():
     errors[1, 2, 9, 0] = 5.0
     errors[0, 0, 9, 1] = 3.0
     assert fold_tiles(errors)[2] == (0.0, 5.0)
+
+
+def test_where_all_terms_cancel_what_is_left_of_them_is_no_fault():
+    one = Inputs((torch.randn(8, 1),), {}, ("x",))
+    (expected,) = golden.expect(lambda x: torch.softmax(x, 1) - 1, one)
+    assert golden.compare(torch.full((8, 1), 2.0**-24), expected).error_over_tolerance <= 1
+    assert golden.compare(torch.full((8, 1), 1e-4), expected).error_over_tolerance > 1

@@ -117,6 +117,8 @@ def check_case(
             replace(f, kind="unsupported", message=refusal.LONG_LOOP) if f is ran.failure else f for f in findings
         ]
     findings = promises.tempered(plain, findings, disagreements, expected, ran.results)
+    disagreements = [found for found in disagreements if not promises.is_lost_digits(plain, found)]
+    worst = None if worst is None else worst / promises.limit(plain)
     if isinstance(handler, Executor) and not huge and ran.failure is None and ran.complete:
         findings = _looked_at_again(call, inputs, handler, ran, findings)
     if configs.left_out(operator, named, ran.launches):
@@ -165,7 +167,9 @@ class Repeated:
         if self.is_huge:
             findings, disagreements, _ = _addresses(ran)
         else:
-            findings, disagreements, _ = judge(self._call.operator, self._inputs, self._call.expected, ran)
+            expected = self._call.expected
+            findings, disagreements, _ = judge(self._call.operator, self._inputs, expected, ran)
+            findings = promises.tempered(self._call.case, findings, disagreements, expected, ran.results)
         findings = list(reported(self._call.operator, self.case, findings))
         return findings, sum(found.wrong for found in disagreements)
 

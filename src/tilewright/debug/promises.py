@@ -41,7 +41,7 @@ def tells_of_aliases(operator: Operator, inputs: Inputs) -> bool:
 
 
 def limit(case: Case) -> float:
-    """Errors over the tolerance up to which a mismatch under a value class is no more than a warning."""
+    """Errors over the tolerance up to which a mismatch under a value class is none."""
     if case.values in contents.ROUGH:
         return HALF_OF_ALL_DIGITS if case.values in _LARGE else A_FEW_DIGITS
     return A_LITTLE if case.values in contents.FLOATS else 1.0
@@ -65,8 +65,8 @@ def tempered(
     expected: tuple[Expected, ...] | None,
     results: Mapping[str, Tensor],
 ) -> list[Finding]:
-    """Findings, those of values as warnings where nobody promises any: where inputs are not finite, where masks
-    leave nothing and the reference itself has no value, where right algorithms lose digits and no more was lost.
+    """Findings, without those where right algorithms lose digits and no more was lost; those of values as warnings
+    where nobody promises any: where inputs are not finite, where masks leave nothing and the reference has no value.
 
     A grid that cannot be launched explains all else that is wrong.
     """
@@ -77,10 +77,6 @@ def tempered(
     def undefined(finding: Finding) -> bool:
         if case.values in contents.NOT_FINITE:
             return True
-        if limit(case) > 1.0:
-            lost = [d.worst_over_tolerance for d in disagreements if d.output == finding.argument and d.kind == "value"]
-            if lost and max(lost) < limit(case):
-                return True
         gold = next((e for e in expected or () if e.name == finding.argument), None)
         if case.values in contents.TIED and gold is not None and not gold.dtype.is_floating_point:
             return True
@@ -93,4 +89,16 @@ def tempered(
         return bool((golden.error_over_tolerance(elsewhere, gold) <= 1).all())
 
     values = ("mismatch", "non-finite")
-    return [replace(f, severity="warning") if f.kind in values and undefined(f) else f for f in findings]
+    told = [f for f in findings if f.kind not in values or not _only_lost_digits(case, f, disagreements)]
+    return [replace(f, severity="warning") if f.kind in values and undefined(f) else f for f in told]
+
+
+def _only_lost_digits(case: Case, finding: Finding, disagreements: list[Disagreement]) -> bool:
+    """Whether no result that a finding speaks of is further off than a right algorithm may be."""
+    own = [d for d in disagreements if d.output == finding.argument]
+    return bool(own) and all(is_lost_digits(case, found) for found in own)
+
+
+def is_lost_digits(case: Case, found: Disagreement) -> bool:
+    """Whether a right algorithm may be as far off as this under the case's value class: nothing to be told."""
+    return found.kind == "value" and 1.0 < limit(case) and found.worst_over_tolerance < limit(case)

@@ -157,7 +157,7 @@ def _with_causes(
     first: dict[Any, Finding] = {}
     for result in results:
         for finding in result.findings:
-            if finding.severity != "note":
+            if finding.severity != "note" or finding.kind == "offset-overflow":
                 first.setdefault(fault_key(finding), finding)
     findings = [replace(f, case=smallest.get(finding_name(f), f.case)) for f in first.values()]
     # Of what is looked at for its grid alone no program ran, and so many are no measure for an edit.
