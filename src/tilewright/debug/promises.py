@@ -101,4 +101,4 @@ def _only_lost_digits(case: Case, finding: Finding, disagreements: list[Disagree
 
 def is_lost_digits(case: Case, found: Disagreement) -> bool:
     """Whether a right algorithm may be as far off as this under the case's value class: nothing to be told."""
-    return found.kind == "value" and 1.0 < limit(case) and found.worst_over_tolerance < limit(case)
+    return found.kind == "value" and limit(case) > 1.0 and found.worst_over_tolerance < limit(case)
