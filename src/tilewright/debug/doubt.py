@@ -23,9 +23,9 @@ def settle(
 
     ``run`` checks one more case.
     """
-    if not plan.guessed or not results:
+    if not plan.guessed or plan.first is None:
         return list(results), []
-    defaults = {dim: size for dim in plan.dims if isinstance(size := results[0].case.arguments.get(dim), int)}
+    defaults = {dim: size for dim in plan.dims if isinstance(size := plan.first.arguments.get(dim), int)}
     doubtful: dict[Any, list[Case]] = {}
     sure = set()
     for result in results:

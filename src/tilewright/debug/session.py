@@ -61,7 +61,7 @@ def plan_cases(
     first = naming.first_case(operator, seed)
     inputs_of(operator, first, drawn=False)  # what the declaration gets wrong is said before anything runs
     try:
-        probed = probe(operator, first, chip)
+        probed = probe(operator, naming.modest_case(operator, first), chip)
     except TilewrightError as error:
         if not isinstance(error, LauncherFailed):
             raise
@@ -76,6 +76,7 @@ def plan_cases(
         grids=tuple(planned.grids),
         notes=tuple(planned.notes),
         made_up=True,
+        first=first if operator.inputs is not None else planned.cases[0],
         dims=operator.dims,
         guessed=operator.inputs is not None,
         is_narrow=operator.signature is not None and not any(read and read.wide for read in probed.read),

@@ -17,7 +17,7 @@ def sort_out(plan: Plan, results: Sequence[CaseResult]) -> tuple[list[CaseResult
     """
     if not plan.made_up:
         return list(results), {}
-    reasons = {result.case.id: _reason(plan, result, position == 0) for position, result in enumerate(results)}
+    reasons = {result.case.id: _reason(plan, result) for result in results}
     ran = {_declared(plan, result.case) for result in results if reasons[result.case.id] is None}
     kept, left_out = [], dict[str, list[Case]]()
     for result in results:
@@ -32,8 +32,8 @@ def sort_out(plan: Plan, results: Sequence[CaseResult]) -> tuple[list[CaseResult
 _OF_VALUES = frozenset(("mismatch", "non-finite", "unwritten-output"))
 
 
-def _reason(plan: Plan, result: CaseResult, is_first: bool) -> str | None:
-    if result.refused is not None or not plan.guessed or is_first or not result.findings:
+def _reason(plan: Plan, result: CaseResult) -> str | None:
+    if result.refused is not None or not plan.guessed or result.case == plan.first or not result.findings:
         return result.refused
     if not result.launches:
         return "no kernel was launched"

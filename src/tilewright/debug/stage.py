@@ -79,7 +79,9 @@ def _run(
         if options.budget_seconds is not None and time.monotonic() - started > options.budget_seconds:
             break
         yield Progress("debug", done, case.label)
-        result = session.run(address, case, options, made_up=plan.made_up and done > 0, grids_only=case in plan.grids)
+        result = session.run(
+            address, case, options, made_up=plan.made_up and case != plan.first, grids_only=case in plan.grids
+        )
         if plan.is_narrow and result.addresses_only:
             result = settling.of_sizes(result)
         result = _in_its_configuration(plan, result, address, session, options)
@@ -100,7 +102,7 @@ def _run(
     results += tried
     yield from map(CaseDone, tried)
     unsupported = any(finding.kind == "unsupported" for result in results for finding in result.findings)
-    complete = (not missing or options.pdb) and not unsupported
+    complete = (not missing or options.pdb) and not unsupported and bool(results or not left_out)
     said = [*remarks.cut_short(len(planned), missing, options), *plan.notes, *remarks.left_out(left_out)]
     for note in [*said, *remarks.about(plan, results, options), *steps]:
         notes.append(note)

@@ -18,6 +18,7 @@ from tilewright.spec import values
 from tilewright.spec.inputs import Inputs, generator
 from tilewright.spec.values import Request, Values
 
+_LOOKED_AT = 1 << 16
 _SEVERAL = 4
 """From so many elements on a tensor's own values tell what kind they are of."""
 
@@ -194,7 +195,10 @@ def poison_unnamed(
 
 def refills(inputs: Inputs, word: str) -> bool:
     """Whether a word changes any tensor of what an author's own function made."""
-    return any(_refill(word, tensor, generator(0, word)) is not None for tensor in inputs.tensors.values())
+    if word not in FLOATS:
+        return False
+    kinds = {_kind(tensor) for tensor in inputs.tensors.values()}
+    return "random" in kinds or ("constant" in kinds and word == _OF_CONSTANTS)
 
 
 def refilled(inputs: Inputs, word: str, seed: int, reference: Callable[..., Any] | None) -> Inputs:
@@ -214,25 +218,34 @@ def refilled(inputs: Inputs, word: str, seed: int, reference: Callable[..., Any]
 
 
 def _refill(word: str, tensor: Tensor, source: torch.Generator) -> Tensor | None:
-    if not tensor.is_floating_point() or tensor.element_size() == 1 or tensor.numel() < 2 or word not in FLOATS:
+    kind = _kind(tensor) if word in FLOATS else None
+    request = Request(tuple(tensor.shape), tensor.dtype, {}, source)
+    if kind == "constant" and word == _OF_CONSTANTS:
+        return (tensor.detach().double() * (0.5 + _uniform(request))).to(tensor.dtype)
+    return FLOATS[word](request).to(tensor.dtype) if kind == "random" else None
+
+
+_OF_CONSTANTS = "positive"
+"""The word that makes a constant such as ones(N) another in each element: a kernel that takes no notice of it passes
+until then."""
+
+
+def _kind(tensor: Tensor) -> str | None:
+    """``random`` or ``constant``, of the float tensors that may hold something else; of large ones a part tells."""
+    if not tensor.is_floating_point() or tensor.element_size() == 1 or tensor.numel() < 2:
         return None
     if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)):
         return None
-    plain = tensor.detach().double()
+    plain = tensor.detach()
+    while plain.numel() > _LOOKED_AT and plain.dim() > 1:
+        plain = plain[0]
+    plain = plain[:_LOOKED_AT].double()
     if not bool(plain.isfinite().all()) or not bool((plain != 0).all()):
         return None
-    request = Request(tuple(tensor.shape), tensor.dtype, {}, source)
     if bool((plain == plain.flatten()[0]).all()):
-        # A constant such as ones(N): the kernel that takes no notice of it passes, until it is none.
-        return (plain * (0.5 + _uniform(request))).to(tensor.dtype) if word == "positive" else None
-    if (
-        not bool((plain > 0).any() and (plain < 0).any())
-        or tensor.numel() < _SEVERAL
-        or _is_ordered(plain)
-        or _repeats(plain, tensor.element_size())
-    ):
-        return None
-    return FLOATS[word](request).to(tensor.dtype)
+        return "constant"
+    is_random = bool((plain > 0).any() and (plain < 0).any()) and tensor.numel() >= _SEVERAL
+    return "random" if is_random and not _is_ordered(plain) and not _repeats(plain, tensor.element_size()) else None
 
 
 def _repeats(tensor: Tensor, size: int) -> bool:

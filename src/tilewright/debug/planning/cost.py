@@ -24,6 +24,8 @@ PER_LANE = 3e-9
 PER_CALL = 10e-6
 """Seconds of PyTorch for an operation of the reference."""
 PER_ELEMENT = 2e-9
+MOST_ELEMENTS = 1 << 26
+"""Of all results of the reference's operations together."""
 CALLS = 9
 """How often a case calls its reference: for its values, for the tolerance of each, for gradients."""
 
@@ -48,13 +50,15 @@ class ReferenceCost:
     powers: Mapping[str, tuple[float, float]]
 
     def of(self, case: Case) -> float:
-        """Seconds of all calls of the reference that a case makes."""
+        """Seconds of all calls of the reference that a case makes; infinite where they take much memory."""
         calls, elements = self.calls, self.elements
         for dim, (call_power, element_power) in self.powers.items():
             size = case.arguments.get(dim)
             if isinstance(size, int):
                 ratio = max(size, 1) / max(self.sizes[dim], 1)
                 calls, elements = calls * ratio**call_power, elements * ratio**element_power
+        if elements > MOST_ELEMENTS:
+            return math.inf
         return CALLS * (calls * PER_CALL + elements * PER_ELEMENT)
 
 
@@ -83,6 +87,8 @@ def _counted(probe: Probe, reference: Callable[..., Any], case: Case) -> tuple[f
     counting = _Counting()
     try:
         if not probe.operator.allows(case.arguments):
+            return None
+        if not probe.is_modest(case):
             return None
         inputs = inputs_of(probe.operator, case)
         if is_huge(inputs):

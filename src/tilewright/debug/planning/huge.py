@@ -12,14 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
-
+from tilewright.debug.planning.modest import AtMost
 from tilewright.debug.planning.parameters import is_tuple
 from tilewright.debug.planning.probing import Probe, Trait
 from tilewright.launch.host import inputs_of
 from tilewright.records import Case
-from tilewright.spec.mode import Mode
-from tilewright.spec.poison import ALLOCATIONS
 from tilewright.spec.virtual import HUGE
 
 WRAPS = 1 << 31
@@ -52,7 +49,7 @@ def _is_small(probe: Probe, dim: str, size: int, others: Mapping[str, int]) -> b
     if probe.operator.signature:
         return True
     grown = _grown(probe, dim)
-    elements = sum(t.numel() for n, t in inputs_of(probe.operator, probe.first).tensors.items() if n in grown)
+    elements = sum(t.numel() for n, t in probe.first_inputs.tensors.items() if n in grown)
     shrunk = math.prod(probe.first.arguments[d] / max(n, 1) for d, n in others.items() if d != dim)
     return bool(elements * size / max(probe.first.arguments[dim], 1) / max(shrunk, 1) <= _SMALL / 8)
 
@@ -143,7 +140,7 @@ def _grown(probe: Probe, dim: str) -> set[str]:
     if dim not in probe.varied:
         return set()
     try:
-        before = inputs_of(probe.operator, probe.first).tensors
+        before = probe.first_inputs.tensors
         other = replace(probe.first, arguments={**probe.first.arguments, dim: probe.varied[dim][0]})
         after = inputs_of(probe.operator, other).tensors
     except Exception:
@@ -164,7 +161,7 @@ def _at_the_ends(arguments: dict[str, Any], defaults: Mapping[str, Any]) -> dict
 
 def _commits(probe: Probe, case: Case) -> bool:
     """Whether the inputs or the launcher write all of a large tensor, or cannot be made at all."""
-    touches = _Touches(_TRIAL * _TRIAL // 2)
+    touches = AtMost(_TRIAL * _TRIAL // 2)
     try:
         if probe.operator.signature:  # its inputs are virtual at such sizes
             inputs = inputs_of(probe.operator, case, drawn=False)
@@ -176,28 +173,3 @@ def _commits(probe: Probe, case: Case) -> bool:
     except Exception:
         return True
     return False
-
-
-class _Touched(Exception):
-    """A large tensor was computed, or written as a whole."""
-
-
-class _Touches(Mode):
-    """Ends a call whose operations compute, or write to, a tensor of so many elements.
-
-    Raises:
-        _Touched: one does.
-    """
-
-    def __init__(self, elements: int) -> None:
-        super().__init__()
-        self.elements = elements
-
-    def dispatch(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        result = func(*args, **kwargs)
-        name = func._schema.name.removeprefix("aten::")
-        schema = func._schema
-        writes = schema.is_mutable or all(entry.alias_info is None for entry in schema.returns)
-        if name not in ALLOCATIONS and isinstance(result, Tensor) and result.numel() >= self.elements and writes:
-            raise _Touched
-        return result

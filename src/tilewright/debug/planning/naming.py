@@ -6,20 +6,44 @@ import ast
 import itertools
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from tilewright.debug.planning import parameters
 from tilewright.errors import CaseUnsatisfiable, UsageError
 from tilewright.records import Case
 from tilewright.spec import contents
 from tilewright.spec.operator import Operator
+from tilewright.spec.virtual import is_huge
 
 _SMALL = (2, 3, 1, 4, 8, 16)
+_MODEST = 1 << 18  # elements of all inputs of a case that others are made from
+_LEAST_HALVED, _MOST_HALVINGS = 32, 12
 
 
 def first_case(operator: Operator, seed: int = 0) -> Case:
     """The case that others vary: the defaults of ``inputs``, or small sizes that fulfil the declaration."""
     sizes = {} if operator.signature is None else dict.fromkeys(operator.dims, 16)
     return made(operator, sizes, seed=seed)
+
+
+def modest_case(operator: Operator, first: Case) -> Case:
+    """The first case, or where its author wrote large defaults the same with all sizes halved until it is small."""
+    case = first
+    for _ in range(_MOST_HALVINGS):
+        try:
+            inputs = operator.make_inputs(case, drawn=False)
+        except Exception:
+            return first  # smaller ones are refused
+        if is_huge(inputs) or sum(tensor.numel() for tensor in inputs.tensors.values()) <= _MODEST:
+            return case
+        sizes = {dim: case.arguments.get(dim) for dim in operator.dims}
+        halved = {dim: size // 2 for dim, size in sizes.items() if isinstance(size, int) and size > _LEAST_HALVED}
+        if operator.signature is not None or not halved or not operator.allows({**case.arguments, **halved}):
+            return first
+        arguments = parameters.related({**case.arguments, **halved}, operator.default_arguments)
+        case = replace(first, arguments=arguments)
+    return case
 
 
 def explicit(operator: Operator, arguments: Mapping[str, Any], seed: int = 0) -> Case:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from tilewright.debug import refusal
 from tilewright.debug.planning import contents, cost, huge, naming, parameters, sizes
+from tilewright.debug.planning.modest import TooLarge
 from tilewright.debug.planning.probing import Probe, Trait, path_of, traits, with_blocks_of
 from tilewright.errors import CaseUnsatisfiable, KernelCompileError
 from tilewright.launch.compile import specialise
@@ -62,8 +63,8 @@ def plan(probe: Probe, effort: Effort, seed: int = 0, *, extremes: bool = True) 
     table = {d: _accepted(probe, d, known[d], i, notes) for i, d in enumerate(known)}
     for case in _ordered(probe, known, table, effort, seed):
         budget.offer(case)
-    found = Planned(budget.taken, notes=notes, traits=known)
-    if extremes and not is_huge(probe.inputs(probe.first)):
+    found = Planned(budget.taken or [probe.first], notes=notes, traits=known)
+    if extremes and not is_huge(probe.first_inputs):
         found.grids = list(huge.beyond_grids(probe, known))
         found.cases += [case for case in huge.wrapping(probe, known) if case not in found.cases]
     return found
@@ -94,7 +95,7 @@ def _ordered(
 ) -> Iterator[Case]:
     operator, first = probe.operator, probe.first
     dims = list(known)
-    inputs = probe.inputs(first)
+    inputs = probe.first_inputs
     if operator.signature is None:
         yield first
         if is_huge(inputs):
@@ -218,10 +219,13 @@ class _Budget:
             return
         self._seen.add(case.id)
         try:
-            inputs = self._probe.inputs(case)
-            launches = self._probe.launched(inputs)
+            is_first = case == self._probe.first
+            inputs = self._probe.first_inputs if is_first else self._probe.inputs(case)
+            launches = self._probe.launches if is_first else self._probe.launched(inputs)
+        except TooLarge:
+            return
         except Exception:
-            if self._probe.operator.signature or not self.taken:
+            if self._probe.operator.signature:
                 self.taken.append(case)  # it will say why, or be left out with a word
             return
         keys = {(launch.name, self._key(launch)) for launch in launches}
@@ -229,7 +233,7 @@ class _Budget:
         seconds = _PER_CASE + elements * _PER_ELEMENT + sum(self._compiling(n) for n, _ in keys - self._compiled)
         seconds += cost.of_launches(launches, [self._read.get(launch.name) for launch in launches])
         seconds += self._reference.of(case)
-        if seconds > min(self._left, self._dearest) and self.taken:
+        if seconds > min(self._left, self._dearest):
             return
         self._compiled |= keys
         self._left -= seconds

@@ -6,6 +6,7 @@ that a mask compares with is the dim's own where it moves when the dim does.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 from tilewright.debug.executor.program import Program, compiled
 from tilewright.debug.planning import extents
 from tilewright.debug.planning.extents import Extents
+from tilewright.debug.planning.modest import AtMost
 from tilewright.errors import TilewrightError
 from tilewright.hardware.target import Target
 from tilewright.launch.capture import Choose, first_config, record
@@ -28,6 +30,8 @@ LARGEST_TILE = 1024
 """A constexpr above it is no block whose neighbourhood is worth a case of its own."""
 
 
+MOST_ELEMENTS = 1 << 24
+"""Of a tensor that inputs or a launcher write while a plan is made."""
 _LEAST_SIDE = 8
 _MODEST = 1 << 21  # elements of a tensor
 
@@ -83,21 +87,31 @@ class Probe:
         """The launches of a case, none executed.
 
         Raises:
-            Exception: whatever the inputs or the launcher raise.
+            Exception: whatever the inputs or the launcher raise; also that they would take much memory.
         """
         return self.launched(self.inputs(case))
 
+    @functools.cached_property
+    def first_inputs(self) -> Inputs:
+        """Those of the first case, of whatever size: its author wrote it so."""
+        return inputs_of(self.operator, self.first, drawn=False)
+
     def inputs(self, case: Case) -> Inputs:
-        return inputs_of(self.operator, case, drawn=False)
+        with AtMost(MOST_ELEMENTS):
+            return inputs_of(self.operator, case, drawn=False)
 
     def launched(self, inputs: Inputs) -> list[Launch]:
+        with AtMost(MOST_ELEMENTS):
+            return self.recorded(inputs)
+
+    def recorded(self, inputs: Inputs) -> list[Launch]:
         return record(self.operator, inputs, self.target, self.config, choose=self.choose)
 
     def is_modest(self, case: Case) -> bool:
         """Whether the inputs of a case take little memory, as far as the declaration says it beforehand."""
         signature = self.operator.signature
         if signature is None:
-            elements = max((t.numel() for t in self.inputs(self.first).tensors.values()), default=1)
+            elements = max((t.numel() for t in self.first_inputs.tensors.values()), default=1)
             for dim in self.operator.dims:
                 size, usual = case.arguments.get(dim), self.first.arguments.get(dim)
                 if isinstance(size, int) and isinstance(usual, int):
@@ -126,7 +140,7 @@ def probe(
         Exception: what the first case's inputs or launcher raise.
     """
     made = Probe(operator, target, first, config, choose)
-    made.launches = made.record(first)
+    made.launches = made.recorded(made.first_inputs)
     made.read = [made.extents(launch) for launch in made.launches]
     for dim in operator.dims:
         size = first.arguments.get(dim)
@@ -153,7 +167,8 @@ def _same_kernels(one: Sequence[Launch], other: Sequence[Launch]) -> bool:
 
 def _others(size: int) -> Iterator[int]:
     """Sizes to compare with: first such that grids of large tiles grow, then what most constraints allow."""
-    yield from dict.fromkeys(n for n in (64 * size, 1024, 4 * size, 2 * size, size + 1, size // 2, 1) if n != size)
+    first = 64 * size if size <= 64 else max(1024, 4 * size)
+    yield from dict.fromkeys(n for n in (first, 1024, 4 * size, 2 * size, size + 1, size // 2, 1) if n != size)
 
 
 # ------------------------------------------------------------------------------------------------- traits
