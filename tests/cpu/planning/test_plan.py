@@ -48,6 +48,14 @@ def test_lengths_shrink_with_what_they_are_below_of():
     assert parameters.related({"n": 5, "lens": (15, 4)}, {"n": 16, "lens": (15, 4)})["lens"] == (4, 4)
 
 
+def test_a_tuple_has_as_many_entries_as_a_size_says_and_keeps_its_sum():
+    defaults = {"batch": 3, "lens": (9, 2, 5)}
+    assert parameters.related({"batch": 5, "lens": (9, 2, 5)}, defaults)["lens"] == (9, 2, 5, 9, 2)
+    assert {len(c["lens"]) for c in parameters.variations(defaults, []) if "lens" in c} == {3}
+    total = {"tokens": 16, "lens": (9, 2, 5)}
+    assert {sum(c["lens"]) for c in parameters.variations(total, []) if "lens" in c} == {16}
+
+
 @triton.jit
 def _rows(x, y, D: tl.constexpr):
     i = tl.program_id(0) * D + tl.arange(0, D)

@@ -17,6 +17,7 @@ from tilewright.spec.operator import Operator
 from tilewright.spec.virtual import is_huge
 
 _SMALL = (2, 3, 1, 4, 8, 16)
+_UNSAID = ("fp32",)
 _MODEST = 1 << 18  # elements of all inputs of a case that others are made from
 _LEAST_HALVED, _MOST_HALVINGS = 32, 12
 
@@ -108,7 +109,8 @@ def made(
     elif "dtype" not in operator.default_arguments:
         dtype = None
     else:
-        dtype = dtype or operator.dtypes[0]
+        # Where the declaration says no dtypes, the first is what inputs() takes by default.
+        dtype = dtype or (None if operator.dtypes == _UNSAID else operator.dtypes[0])
         arguments.pop("dtype", None)
     return Case(operator.name, _satisfying(operator, arguments, fixed), dtype, layout, values, seed)
 

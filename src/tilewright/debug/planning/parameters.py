@@ -6,6 +6,7 @@ of the author's cases, and no finding.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from tilewright.debug.planning.probing import block_values
 from tilewright.launch.launch import Launch
 
 _LARGER, _INEXACT = 40.0, 0.1
-_MOST = 6
+_MOST = 7
 """Variations of one parameter."""
 
 
@@ -27,17 +28,28 @@ def variations(defaults: Mapping[str, Any], launches: Sequence[Launch]) -> Itera
 
 
 def related(arguments: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments with their tuples kept below what they were below of by default: lengths, say, where a size shrinks."""
+    """Arguments with their tuples as they are to sizes by default: as many as a size says, and kept below what they
+    are below of, as lengths are where a size shrinks."""
     found = dict(arguments)
     for name, value in arguments.items():
         if not is_tuple(value) or value != defaults.get(name):
             continue
+        kind: Any = type(value)
+        count = _counted_by(value, defaults)
+        if count is not None and isinstance(now := arguments.get(count), int) and now > 0:
+            found[name] = kind(itertools.islice(itertools.cycle(found[name]), now))
         for size, default in _sizes(defaults):
             now = arguments.get(size)
-            if now != default and isinstance(now, int) and max(defaults[name]) <= default:
+            if now != default and isinstance(now, int) and max(defaults[name]) <= default and size != count:
                 limit = now - (max(defaults[name]) < default)
-                found[name] = type(value)(min(entry, max(limit, 0)) for entry in found[name])
+                found[name] = kind(min(entry, max(limit, 0)) for entry in found[name])
     return found
+
+
+def _counted_by(value: Sequence[int], defaults: Mapping[str, Any]) -> str | None:
+    """The one size that says how many entries a tuple has."""
+    names = [name for name, size in _sizes(defaults) if size == len(value)]
+    return names[0] if len(names) == 1 and len(value) > 1 else None
 
 
 def is_tuple(value: Any) -> bool:
@@ -62,7 +74,11 @@ def _others(name: str, value: Any, defaults: Mapping[str, Any], launches: Sequen
     elif isinstance(value, float):
         yield from _floats(value)
     elif is_tuple(value):
-        yield from _tuples(value, [size for _, size in _sizes(defaults) if max(value) <= size])
+        sizes = [size for _, size in _sizes(defaults)]
+        candidates = _tuples(value, [size for size in sizes if max(value) <= size])
+        counted = _counted_by(value, defaults) is not None
+        total = sum(value) if len(value) > 1 and sum(value) in sizes else None
+        yield from (c for c in candidates if not counted or len(c) == len(value) if total in (None, sum(c)))
 
 
 def _floats(value: float) -> Iterator[float]:
@@ -80,6 +96,7 @@ def _tuples(value: Sequence[int], limits: Sequence[int]) -> Iterator[Sequence[in
     seen = {tuple(value)}
     largest = [end for limit in sorted(limits) for end in (limit - 1, limit)]
     candidates = [(0, *value[1:]) if len(value) > 1 else (first, 0, 1)]
+    candidates += [(0, *value[1:-1], value[-1] + first)] if len(value) > 1 else []  # as much in all
     candidates += [(*value[:-1], end) for end in largest[:2]]
     candidates += [(0,), (*value, 0, *largest[1:2], 1), (first,) * max(len(value), 2), (0,) * len(value), (1,)]
     for candidate in candidates:
