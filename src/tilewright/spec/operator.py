@@ -36,7 +36,7 @@ from tilewright.spec.shapes import evaluate
 from tilewright.spec.signature import Parameter, Signature
 from tilewright.spec.space import Space
 from tilewright.spec.suppression import Suppression as Suppression
-from tilewright.spec.virtual import HUGE, virtual
+from tilewright.spec.virtual import HUGE, RESERVED, virtual
 
 
 class Operator:
@@ -279,9 +279,9 @@ class Operator:
         make = contents.maker(case.values, self.values.get(parameter.name), dtype)
         sizes = self.complete(case.arguments)
         request = value_classes.Request(spec.shape(sizes), dtype, sizes, generator(case.seed, parameter.name))
-        if math.prod(request.shape) * dtype.itemsize >= HUGE:
-            tensor = virtual(request.shape, dtype)
-        elif drawn or not dtype.is_floating_point:
+        if math.prod(request.shape) * dtype.itemsize >= self._reserved_from(case):
+            return _laid_out_virtually(request.shape, dtype, case.layout)
+        if drawn or not dtype.is_floating_point:
             tensor = made(make, request, parameter.name)
         else:
             tensor = torch.empty(request.shape, dtype=dtype)
@@ -292,6 +292,17 @@ class Operator:
             )
         tensor = lay_out(tensor, case.layout, written=parameter.name in self.mutates)
         return tensor.requires_grad_() if parameter.name in self.grad else tensor
+
+    def _reserved_from(self, case: Case) -> int:
+        """Bytes from which on tensors of a case are reserved only: all but small ones where one of them is huge."""
+        assert self.signature is not None
+        sizes = self.complete(case.arguments)
+        each = [
+            math.prod(p.tensor.shape(sizes)) * p.tensor.torch_dtype(case.dtype).itemsize
+            for p in self.signature.tensors
+            if p.tensor is not None
+        ]
+        return RESERVED if max(each, default=0) >= HUGE else HUGE
 
     def _call_inputs(self, case: Case) -> Inputs:
         assert self.inputs is not None
@@ -353,6 +364,13 @@ class Operator:
         for name in self.dims:
             if name not in case.arguments:
                 raise UnknownDim(f"{self.name}: the case gives no size for {name}", f"it needs {', '.join(self.dims)}")
+
+
+def _laid_out_virtually(shape: tuple[int, ...], dtype: torch.dtype, layout: str) -> torch.Tensor:
+    """A tensor that takes no memory: transposed if that is asked for, in any other layout contiguous."""
+    if layout == "transposed" and len(shape) >= 2:
+        return virtual((*shape[:-2], shape[-1], shape[-2]), dtype).mT
+    return virtual(shape, dtype)
 
 
 def operator(*launchers: Any, **declaration: Any) -> Callable[[Callable[..., Any]], Operator]:

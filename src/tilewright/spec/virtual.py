@@ -13,6 +13,8 @@ from tilewright.spec.inputs import Inputs
 
 HUGE = 1 << 30
 """Bytes of a case's tensors from which on its values are not looked at, only its addresses."""
+RESERVED = 1 << 24
+"""Bytes from which on the other tensors of such a case are reserved only, too."""
 _NO_RESERVE = 0x4000  # Linux's MAP_NORESERVE: no page is accounted for before it is touched
 
 

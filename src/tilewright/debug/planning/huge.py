@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,6 @@ from tilewright.debug.planning.parameters import is_tuple
 from tilewright.debug.planning.probing import Probe, Trait
 from tilewright.launch.host import inputs_of
 from tilewright.records import Case
-from tilewright.spec.virtual import HUGE
 
 WRAPS = 1 << 31
 GRID_LIMIT = 65_535
@@ -73,35 +72,52 @@ def _shapes(probe: Probe, case: Case) -> list[tuple[int, ...]]:
 
 
 def wrapping(probe: Probe, traits: Mapping[str, Trait]) -> Iterator[Case]:
-    """Cases with more than 2**31 elements in a tensor, one for each pair of dims that can make one so large."""
+    """Cases with more than 2**31 elements in a tensor: one for each dim that can make one so large, in two layouts."""
     operator, first = probe.operator, probe.first
     if operator.grad:
         return  # the gradient that is sent back would have to be written
     found = _declared_pairs(probe, traits) if operator.signature else _scaling_pairs(probe, traits)
     for sizes, trial in found:
-        case = replace(first, arguments=_at_the_ends({**first.arguments, **sizes}, first.arguments))
-        small = replace(first, arguments={**first.arguments, **trial})
-        if operator.allows(case.arguments) and operator.allows(small.arguments) and not _commits(probe, small):
-            yield case
+        for layout in ("contiguous", "transposed") if operator.signature else ("contiguous",):
+            arguments = _at_the_ends({**first.arguments, **sizes}, first.arguments)
+            case = replace(first, arguments=arguments, layout=layout)
+            small = replace(first, arguments={**first.arguments, **trial}, layout=layout)
+            if operator.allows(case.arguments) and operator.allows(small.arguments) and not _commits(probe, small):
+                yield case
 
 
 def _declared_pairs(probe: Probe, traits: Mapping[str, Trait]) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
-    """Sizes of an annotated operator's dims: one that grids grow with, so large that a tensor passes 2**31 elements."""
+    """Sizes of an annotated operator's dims: each in turn so large that a tensor passes 2**31 elements."""
     signature = probe.operator.signature
     assert signature is not None
     done = set()
     for parameter in signature.tensors:
         names = [name for name in (parameter.tensor.symbols if parameter.tensor else ()) if name in traits]
-        rows = [n for n in names if traits[n].axes == (0,) and not traits[n].tiled and traits[n].step is None]
-        for row in rows[-1:]:
-            others = {n: _wide(traits[n]) for n in traits if n != row}
-            own = math.prod(others[n] for n in names if n != row)
-            if row in done or own < 2:
+        for row in reversed(names):
+            if row in done or traits[row].tiled or traits[row].step is not None:
+                continue
+            sizes = {n: _wide(traits[n]) for n in traits if n != row}
+            own = math.prod(sizes[n] for n in names if n != row)
+            large = _large_sizes(row, names, traits, sizes, own) if own >= 2 else None
+            if large is None:
                 continue
             done.add(row)
-            sizes = {**others, row: WRAPS // own + 65}
-            if _fits(probe, sizes):
-                yield sizes, {**others, row: max(_TRIAL * _TRIAL // own, 1)}
+            yield {**sizes, **large}, {**sizes, row: max(_TRIAL * _TRIAL // own, 1)}
+
+
+def _large_sizes(
+    row: str, names: Sequence[str], traits: Mapping[str, Trait], sizes: Mapping[str, int], own: int
+) -> dict[str, int] | None:
+    """The sizes of one dim, or of two where a grid's y or z holds the first down; None where these cannot."""
+    size = WRAPS // own + 65
+    axes = traits[row].axes
+    most = GRID_LIMIT * (traits[row].blocks[-1] if traits[row].blocks else 1) - 6 if axes and 0 not in axes else size
+    if size <= most:
+        return {row: size}
+    for other in names:
+        if other != row and 0 in traits[other].axes and not traits[other].tiled and traits[other].step is None:
+            return {row: most, other: WRAPS // (most * own // sizes[other]) + 65}
+    return None
 
 
 def _wide(trait: Trait) -> int:
@@ -110,20 +126,6 @@ def _wide(trait: Trait) -> int:
     if trait.step is not None:
         return min(trait.step * 8, 512)
     return 512 if trait.blocks and trait.grows else 1
-
-
-def _fits(probe: Probe, sizes: Mapping[str, int]) -> bool:
-    """Whether all tensors are either virtual or small."""
-    signature = probe.operator.signature
-    assert signature is not None
-    complete = probe.operator.complete({**probe.first.arguments, **sizes})
-    for parameter in signature.tensors:
-        if parameter.tensor is not None:
-            size = math.prod(parameter.tensor.shape(complete))
-            size *= parameter.tensor.torch_dtype(probe.first.dtype).itemsize
-            if _SMALL < size < HUGE:
-                return False
-    return True
 
 
 def _scaling_pairs(probe: Probe, traits: Mapping[str, Trait]) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
