@@ -24,6 +24,7 @@ _SIDE = 46_349  # a prime whose square passes 2**31
 _TRIAL = 1 << 9  # a side of the same tensor when it is tried whether anyone writes all of it
 _SMALL = 1 << 24  # bytes that other tensors of such a case may take
 _TRIPS = 4_096
+_LOOPED = 8_192  # the longest that a dim which a loop goes along is made
 
 
 def beyond_grids(probe: Probe, traits: Mapping[str, Trait]) -> Iterator[Case]:
@@ -98,7 +99,7 @@ def _declared_pairs(probe: Probe, traits: Mapping[str, Trait]) -> Iterator[tuple
                 continue
             sizes = {n: _wide(traits[n]) for n in traits if n != row}
             own = math.prod(sizes[n] for n in names if n != row)
-            large = _large_sizes(row, names, traits, sizes, own) if own >= 2 else None
+            large = _large_sizes(row, names, traits, sizes, own)
             if large is None:
                 continue
             done.add(row)
@@ -109,14 +110,22 @@ def _large_sizes(
     row: str, names: Sequence[str], traits: Mapping[str, Trait], sizes: Mapping[str, int], own: int
 ) -> dict[str, int] | None:
     """The sizes of one dim, or of two where a grid's y or z holds the first down; None where these cannot."""
-    size = WRAPS // own + 65
     axes = traits[row].axes
+    # Twice as much as wraps: the last row has to pass it, not only the end of the last row. What no grid grows with
+    # is reached by indices alone, drawn from all there are: most of them have to pass it.
+    size = (2 if axes else 16) * WRAPS // own + 65
     most = GRID_LIMIT * (traits[row].blocks[-1] if traits[row].blocks else 1) - 6 if axes and 0 not in axes else size
     if size <= most:
         return {row: size}
     for other in names:
-        if other != row and 0 in traits[other].axes and not traits[other].tiled and traits[other].step is None:
-            return {row: most, other: WRAPS // (most * own // sizes[other]) + 65}
+        need = 2 * WRAPS // (most * own // sizes[other]) + 65 if other != row else 0
+        looped = traits[other].step
+        if (
+            other != row
+            and not traits[other].tiled
+            and (0 in traits[other].axes if looped is None else need <= _LOOPED)
+        ):
+            return {row: most, other: need}
     return None
 
 

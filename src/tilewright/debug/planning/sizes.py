@@ -11,6 +11,7 @@ LEVELS = ("aligned", "above", "below", "tail", "one", "few", "double", "part")
 """What a size is to the blocks along it: B, B+1, B-1, a prime behind two blocks, 1, a small prime, 2 B, B and a
 quarter: what divides that need not divide by B."""
 _BATCHES = (2, 3)
+_MANY_ROWS = 37
 _LARGEST_STEP = 128
 _LONGEST = 6007
 _TRIPS, _FEWER = 3001, 499
@@ -27,7 +28,8 @@ def levels(trait: Trait, position: int, *, limited: bool) -> dict[str, int]:
     if not trait.blocks:
         several = _BATCHES[position % 2]
         found = dict.fromkeys(("aligned", "above", "below", "part"), several)
-        found |= {"tail": 3, "one": 1, "few": 1, "double": 1}
+        # Where programs share rows out among them, several have to meet.
+        found |= {"tail": _MANY_ROWS if trait.axes else 3, "one": 1, "few": 1, "double": 1}
         if trait.tiled:
             found = {"aligned": trait.size, "above": trait.size + 1, "below": max(trait.size - 1, 1)}
             found |= {"tail": prime_above(2 * trait.size), "one": 1, "few": 3, "double": 2 * trait.size}
