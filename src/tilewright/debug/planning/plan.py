@@ -26,7 +26,7 @@ from tilewright.spec.operator import Operator
 from tilewright.spec.virtual import is_huge
 
 Effort = Literal["quick", "thorough"]
-BUDGETS: Mapping[str, float] = {"quick": 3.0, "thorough": 100.0}
+BUDGETS: Mapping[str, float] = {"quick": 2.3, "thorough": 100.0}
 """Estimated seconds of all planned cases of an operator, its configurations apart."""
 DEAREST: Mapping[str, float] = {"quick": 0.6, "thorough": 10.0}
 """Estimated seconds of one case."""
