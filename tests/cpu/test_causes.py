@@ -335,3 +335,32 @@ def test_a_case_of_which_only_the_grid_is_looked_at_is_no_measure_of_an_edit():
     report = tw.debug(operator)
     assert "grid-limit" in {f.kind for f in report.findings}
     assert {f.cause for f in report.errors} == {"integer-division-semantics"}
+
+
+@triton.jit
+def haloed(x_ptr, out_ptr, H, W, BH: tl.constexpr, BW: tl.constexpr):
+    h, w = tl.program_id(0) * BH + tl.arange(0, BH), tl.program_id(1) * BW + tl.arange(0, BW)
+    above = h - 1
+    left = w - 1
+    inside = (h[:, None] < H) & (w[None, :] < W)
+    x = tl.load(x_ptr + above[:, None] * W + left[None, :], mask=inside, other=0.0)  # halo
+    tl.store(out_ptr + h[:, None] * W + w[None, :], x, mask=inside)
+
+
+def test_an_index_below_0_is_named_in_each_dim():
+    def run(x):
+        out = torch.empty_like(x)
+        H, W = x.shape
+        haloed[(triton.cdiv(H, 8), triton.cdiv(W, 16))](x, out, H, W, BH=8, BW=16)
+        return out
+
+    operator = tw.Operator(
+        name="haloed",
+        run=run,
+        reference=lambda x: torch.nn.functional.pad(x, (1, 0, 1, 0))[:-1, :-1],
+        inputs=lambda H=5, W=7: (torch.arange(1.0, 1.0 + H * W).view(H, W),),
+    )
+    errors = tw.debug(operator, [dict(H=5, W=7), dict(H=9, W=17)], shrink_seconds=1).errors
+    assert {f.cause for f in errors} == {"missing-mask"}
+    texts = [edit.text for f in errors for remedy in f.remedies for edit in remedy.edits]
+    assert set(texts) == {"mask=inside & (above[:, None] >= 0) & (left[None, :] >= 0)"}

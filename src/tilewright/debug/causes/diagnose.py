@@ -79,7 +79,9 @@ def _alone(finding: Finding, search: Search, cases: Sequence[Repeated]) -> Findi
     if showing:
         others = [one for one in cases if one is not showing[0]]
         own = replace(search, failing=showing[:1], others=others, target=finding)
-        why = _in_words(own.sets(), [finding], [*showing, *others], 0)
+        # A mask ends any wild access, that of a wrong address as well: but where that is the fault, values stay wrong.
+        sets = [s for s in own.sets() if 2 * sum(not own.outcome(s, one).errors for one in showing) >= len(showing)]
+        why = _in_words(sets, [finding], [*showing, *others], 0)
         if why is not None:
             return _with(finding, why)
     return _bisected(finding, cases) if finding.kind in _OF_VALUES else finding

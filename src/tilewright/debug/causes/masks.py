@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,28 +79,61 @@ class Masked(AtSite):
         return ("mask", self.site)
 
     def run(self, edits: Edits, machine: Machine, op: Op, operands: list[Tile], inner: Inner) -> Any:
-        pointer, at = operands[0], MASK_AT[op.name]
-        added = masks_in_scope(machine, pointer).get((self.variable, self.axis))
+        added = masks_in_scope(machine, operands[0]).get((self.variable, self.axis))
         if added is None:
             return inner(machine, op, operands)
-        edits.elements[self.site] = pointer.element[4:-1]
-        edits.ranks[self.site] = len(pointer.shape)
-        mask = operands[at].data if len(operands) > at else None
-        if any_set(~added if mask is None else mask & ~added):
-            edits.took_effect(self)
-        both = added if mask is None else mask & added
-        changed = [*operands[:at], Tile(both, pointer.shape, "i1"), *operands[at + 1 :]]
-        if op.name == "tt.load" and len(changed) == 2 and can_fill(pointer.element[4:-1]):
-            changed.append(constant(pointer, 0))
-        return inner(machine, op, changed)
+        return inner(machine, op, _masked_by(edits, self, op, operands, added))
+
+
+@dataclass(frozen=True)
+class NotBelow(AtSite):
+    """An access that takes part only where an index of the kernel's own is not negative, as well as its own mask says.
+
+    Behind the start of a row lies the end of the one before: no view tells. ``axis`` as in :class:`Masked`.
+    """
+
+    site: Site
+    variable: str
+    axis: int | None
+    cause = "missing-mask"
+
+    def run(self, edits: Edits, machine: Machine, op: Op, operands: list[Tile], inner: Inner) -> Any:
+        index = indices_in_scope(machine, operands[0]).get((self.variable, self.axis))
+        if index is None:
+            return inner(machine, op, operands)
+        return inner(machine, op, _masked_by(edits, self, op, operands, index >= 0))
+
+
+def _masked_by(edits: Edits, change: AtSite, op: Op, operands: list[Tile], added: Tensor) -> list[Tile]:
+    """The operands of an access that takes part only where ``added`` holds as well."""
+    pointer, at = operands[0], MASK_AT[op.name]
+    edits.elements[change.site] = pointer.element[4:-1]
+    edits.ranks[change.site] = len(pointer.shape)
+    mask = operands[at].data if len(operands) > at else None
+    if any_set(~added if mask is None else mask & ~added):
+        edits.took_effect(change)
+    both = added if mask is None else mask & added
+    changed = [*operands[:at], Tile(both, pointer.shape, "i1"), *operands[at + 1 :]]
+    if op.name == "tt.load" and len(changed) == 2 and can_fill(pointer.element[4:-1]):
+        changed.append(constant(pointer, 0))
+    return changed
 
 
 def masks_in_scope(machine: Machine, pointer: Tile) -> dict[tuple[str, int | None], Tensor]:
     """The kernel's variables that could be a mask of a tile of pointers, with the axis that they run along."""
+    return _in_scope(machine, pointer, lambda element: element == "i1")
+
+
+def indices_in_scope(machine: Machine, pointer: Tile) -> dict[tuple[str, int | None], Tensor]:
+    """The kernel's variables that could be an index of a tile of pointers, with the axis that they run along."""
+    return _in_scope(machine, pointer, lambda element: elements.is_integer(element) and element != "i1")
+
+
+def _in_scope(machine: Machine, pointer: Tile, wanted: Callable[[str], bool]) -> dict[tuple[str, int | None], Tensor]:
     found: dict[tuple[str, int | None], Tensor] = {}
     rank = len(pointer.shape)
     for name, tile, _ in named_values(machine, machine.scope):
-        if tile.element != "i1" or not tile.shape:
+        if not tile.shape or not wanted(tile.element):
             continue
         if tile.shape == pointer.shape:
             found[name, None if rank > 1 else 0] = tile.data

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets
 from tilewright.debug.causes.change import Change, Edits
 from tilewright.debug.causes.launches import Contiguous, LargerGrid, StrideOf, Swapped
-from tilewright.debug.causes.masks import Bounded, Masked, Other, Shifted, WhereOther
+from tilewright.debug.causes.masks import Bounded, Masked, NotBelow, Other, Shifted, WhereOther
 from tilewright.debug.causes.padding import Excluded, Filled
 from tilewright.debug.causes.survey import Survey
 from tilewright.debug.causes.whole import InSequence, OneMoreTurn, ZeroedMemory
@@ -284,7 +284,18 @@ def _unlikelihood(change: Change) -> int:
     return _BY_LIKELIHOOD.index(type(change))
 
 
-_BY_LIKELIHOOD = (Shifted, Bounded, Other, WhereOther, Masked, PythonDivision, Swapped, StrideOf, Contiguous) + (
+_BY_LIKELIHOOD = (
+    Shifted,
+    Bounded,
+    Other,
+    WhereOther,
+    NotBelow,
+    Masked,
+    PythonDivision,
+    Swapped,
+    StrideOf,
+    Contiguous,
+) + (
     OneMoreTurn,
     Filled,
     Excluded,

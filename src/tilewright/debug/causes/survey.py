@@ -19,11 +19,13 @@ from tilewright.debug.causes.masks import (
     MASK_AT,
     Bounded,
     Masked,
+    NotBelow,
     Other,
     Shifted,
     WhereOther,
     can_fill,
     filler,
+    indices_in_scope,
     masks_in_scope,
     region_of,
     same_value,
@@ -52,6 +54,7 @@ class Access:
     beyond: bool = False  # some lane that took part was outside along a dim
     short: bool = False  # some lane that did not was inside
     others: set[str] = field(default_factory=set)
+    below: dict[tuple[str, int | None], None] = field(default_factory=dict)  # indices that are negative in some lane
     masks: dict[tuple[str, int | None], None] = field(
         default_factory=dict
     )  # of the kernel's that would leave lanes out
@@ -157,6 +160,7 @@ class Survey(Edits):
             if axes and access.short:
                 found.append(Bounded(site, access.tensor, axes, exactly=True))
             found += [Masked(site, variable, axis) for variable, axis in access.masks]
+            found += [NotBelow(site, variable, axis) for variable, axis in access.below]
         for site, others in self.wheres.items():
             found += [WhereOther(site, value) for value in FILLERS if value not in others]
         return found + [Shifted(site, by) for site in self.compared for by in (1, -1)]
@@ -222,6 +226,9 @@ def _access(survey: Survey, machine: Machine, op: Op, operands: list[Tile], site
     for key, added in masks_in_scope(machine, pointer).items():
         if any_set(live & ~added):
             access.masks[key] = None
+    for key, index in indices_in_scope(machine, pointer).items():
+        if any_set(live & (index < 0)):
+            access.below[key] = None
     if op.name == "tt.load" and mask is not None and not all_set(mask) and can_fill(pointer.element[4:-1]):
         access.others.add(_current_other(operands))
 

@@ -12,7 +12,7 @@ from tilewright.debug.causes.arithmetic import PythonDivision, WideOffsets
 from tilewright.debug.causes.change import Change
 from tilewright.debug.causes.guards import GuardedDivisor, GuardedMaximum
 from tilewright.debug.causes.launches import Contiguous, LargerGrid, StrideOf, Swapped
-from tilewright.debug.causes.masks import Bounded, Masked, Other, Shifted, WhereOther, filler
+from tilewright.debug.causes.masks import Bounded, Masked, NotBelow, Other, Shifted, WhereOther, filler
 from tilewright.debug.causes.naming import Condition, Names
 from tilewright.debug.causes.padding import Excluded, Filled
 from tilewright.debug.causes.precision import AllWidened, Widened
@@ -63,7 +63,9 @@ class Wording:
         """
         changes = list(changes)
         widened = [change for change in changes if isinstance(change, Widened)]
-        found = [self._edit(change) for change in changes if not isinstance(change, Widened)]
+        below = [change for change in changes if isinstance(change, NotBelow)]
+        found = [self._edit(change) for change in changes if not isinstance(change, (Widened, NotBelow))]
+        found += [_at(site, self._masked(*own)) for site, own in _by_site(below).items()]
         found += self._widened(widened)
         return tuple(sorted(found, key=lambda edit: (edit.file or "", edit.line or 0, edit.text)))
 
@@ -151,12 +153,16 @@ class Wording:
     def _joined(self, change: Change, site: Site) -> str:
         return rewriting.all_of([condition.text(index) for condition, index in self._conditions(change, site)])
 
-    def _masked(self, change: Masked) -> str:
-        written = source.call(change.site)
-        added = change.variable + ("" if change.axis is None else _index(change.axis, self._ranks.get(change.site, 1)))
+    def _masked(self, *changes: Masked | NotBelow) -> str:
+        """The mask of one access with what the changes add to it."""
+        site = changes[0].site
+        written = source.call(site)
         before = None if written is None else source.keyword(written, "mask")
-        kept = [] if before is None else [source.text(c) for c in rewriting.conjuncts(before)]
-        return self._with_mask(change.site, [*kept, added])
+        parts = [] if before is None else [source.text(c) for c in rewriting.conjuncts(before)]
+        for change in sorted(changes, key=lambda one: one.axis or 0):
+            added = change.variable + ("" if change.axis is None else _index(change.axis, self._ranks.get(site, 1)))
+            parts.append(added + (" >= 0" if isinstance(change, NotBelow) else ""))
+        return self._with_mask(site, parts)
 
     def _where(self, change: WhereOther) -> str:
         written, value = source.call(change.site), self._value(change.site, change.value)
@@ -257,6 +263,13 @@ class Wording:
 
 
 # ----------------------------------------------------------------------------------------------- details
+
+
+def _by_site(changes: Iterable[NotBelow]) -> dict[Site, list[NotBelow]]:
+    found: dict[Site, list[NotBelow]] = {}
+    for change in changes:
+        found.setdefault(change.site, []).append(change)
+    return found
 
 
 def _at(site: Site, words: str) -> Edit:
