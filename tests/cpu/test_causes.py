@@ -119,7 +119,7 @@ PUBLIC = [
     ("01", "missing-mask", "mask=(rm[:, None] < M) & (rn[None, :] < N)"),
     ("03", "padded-lanes-in-reduction", "tl.sum(tl.where(m, d * d, 0.0), axis=0)"),
     ("05", "wrong-stride", "go_stride: pass the stride of go_ptr, .stride(0)"),
-    ("10", "race", "tl.atomic_add(dx_ptr + q, add, mask=m)"),
+    ("10", "race", "line 33: without this line; line 34: tl.atomic_add(dx_ptr + q, add, mask=m)"),
     ("12", "grid-too-small", "launch more programs along x"),
     ("15", "empty-row", 'm_new = tl.where(m_new == float("-inf"), 0.0, m_new)'),
     ("20", "integer-division-semantics", "((i - shift) % n + n) % n"),

@@ -11,7 +11,7 @@ import report_samples as samples
 
 from tilewright.errors import StoreUnusable
 from tilewright.records import Case, CaseResult, Config, DebugReport, Finding
-from tilewright.report import plots, svg
+from tilewright.report import plots, svg, words
 from tilewright.report.html import ReportData, excerpt, render, write
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -84,7 +84,7 @@ def test_the_page_has_what_was_found(page):
         "my_attention.py:10",
         "missing-mask",
         "mask=offs_n[:, None] < N, other=0.0",
-        f"tilewright debug 'my attention.py' --case {samples.SMALL.id}",
+        f"tilewright debug 'my attention.py' --case {words.typed(words.case_option(samples.SMALL))}",
         "in 2 of 3 cases",
         "3 cases, worst error 0.42 of the tolerance",
         "9 of 10 cases not run",

@@ -34,7 +34,11 @@ def check_grids(operator: Operator, case: Case, target: Target) -> CaseResult:
     # Sizes that inputs are never made for, or that no one will ever have, are no more than worth knowing.
     is_plausible = operator.signature is not None and max(_sizes(case)) <= PLAUSIBLE
     severity: Severity = "error" if is_plausible else "warning" if max(_sizes(case)) <= PLAUSIBLE else "note"
-    grids = [replace(f, severity=severity) for f in executor.findings() if f.kind == "grid-limit"]
+    grids = [
+        replace(f, severity=severity, remedy=_or_declared(operator, case, f.remedy))
+        for f in executor.findings()
+        if f.kind == "grid-limit"
+    ]
     found = reported(operator, case, grids, named)
     seconds = time.perf_counter() - started
     refused = None if error is None else refusal.words(operator, error) or host.told(error, "the launcher")
@@ -43,3 +47,10 @@ def check_grids(operator: Operator, case: Case, target: Target) -> CaseResult:
 
 def _sizes(case: Case) -> list[int]:
     return [value for value in case.arguments.values() if isinstance(value, int)] or [0]
+
+
+def _or_declared(operator: Operator, case: Case, remedy: str | None) -> str:
+    """The remedy, and how to say that a dim never gets so large."""
+    dim, size = max(((n, v) for n, v in case.arguments.items() if isinstance(v, int)), key=lambda pair: pair[1])
+    declared = f'; where {dim} never gets so large, declare where="{dim} < {size}"' if operator.signature else ""
+    return f"{remedy}{declared}"

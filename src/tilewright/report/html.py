@@ -135,7 +135,9 @@ def _finding(
         "remedy": words.clean(finding.remedy) if finding.remedy and not finding.remedies else None,
         "seen": "in " + words.part(words.cases_showing(report, finding), len(report.results), "case"),
         "smallest": words.clean(smallest.label) if smallest else None,
-        "again": f"tilewright debug {words.typed(target)} --case {smallest.id}" if smallest else None,
+        "again": f"tilewright debug {words.typed(target)} --case {words.typed(words.case_option(smallest))}"
+        if smallest
+        else None,
         "excerpt": excerpt(finding, sections.sources),
     }
 

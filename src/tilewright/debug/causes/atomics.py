@@ -7,11 +7,12 @@ import ast
 from tilewright.debug.causes import source
 
 
-def form(file: str, line: int) -> tuple[int, str] | None:
-    """For ``x = tl.load(p); tl.store(p, x + a)``: the line of the store, and the atomic addition in its place."""
+def form(file: str, line: int) -> list[tuple[int, str]]:
+    """For ``x = tl.load(p); tl.store(p, x + a)``: the line of the store, and the atomic addition in its place; the
+    line of the load, which would still race, where nothing else needs it. Empty where nothing has this form."""
     around = source.function(file, line)
     if around is None:
-        return None
+        return []
     loaded: dict[str, str] = {}
     for node in ast.walk(around):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_call(node.value, "load"):
@@ -26,8 +27,23 @@ def form(file: str, line: int) -> tuple[int, str] | None:
         if added is None or not _near(around, node, line, pointer):
             continue
         keywords = "".join(f", {k.arg}={source.text(k.value)}" for k in node.keywords if k.arg == "mask")
-        return node.lineno, f"tl.atomic_add({pointer}, {added}{keywords})"
-    return None
+        found = [(node.lineno, f"tl.atomic_add({pointer}, {added}{keywords})")]
+        return found + [(load, "without this line") for load in _needless(around, pointer)]
+    return []
+
+
+def _needless(around: ast.FunctionDef, pointer: str) -> list[int]:
+    """Lines that load from an address into a variable of which one use is made."""
+    names = [n.id for n in ast.walk(around) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    found = []
+    for node in ast.walk(around):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call) or len(node.targets) != 1:
+            continue
+        target, call = node.targets[0], node.value
+        reads = _is_call(call, "load") and bool(call.args) and source.text(call.args[0]) == pointer
+        if reads and isinstance(target, ast.Name) and names.count(target.id) == 1:
+            found.append(node.lineno)
+    return found
 
 
 def _near(around: ast.FunctionDef, store: ast.Call, line: int, pointer: str) -> bool:

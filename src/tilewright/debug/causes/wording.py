@@ -64,7 +64,8 @@ class Wording:
         changes = list(changes)
         widened = [change for change in changes if isinstance(change, Widened)]
         below = [change for change in changes if isinstance(change, NotBelow)]
-        found = [self._edit(change) for change in changes if not isinstance(change, (Widened, NotBelow))]
+        found = [self._edit(change) for change in changes if not isinstance(change, (Widened, NotBelow, InSequence))]
+        found += self._atomic() if InSequence() in changes else []
         found += [_at(site, self._masked(*own)) for site, own in _by_site(below).items()]
         found += self._widened(widened)
         return tuple(sorted(found, key=lambda edit: (edit.file or "", edit.line or 0, edit.text)))
@@ -101,8 +102,6 @@ class Wording:
                 return rewriting.guarded(change.site, '{0} = tl.where({0} == float("-inf"), 0.0, {0})')
             case GuardedDivisor():
                 return _at(change.site, rewriting.divisor(change.site))
-            case InSequence():
-                return self._atomic()
             case ZeroedMemory():
                 return self._zeroed()
             case WideOffsets():
@@ -249,12 +248,12 @@ class Wording:
             raise Unsaid(f"launch more programs along {'xyz'[change.axis]} ({file}:{line}): some elements have none")
         return Edit(file, found.lineno, source.line_with(file, found.slice, rewritten))
 
-    def _atomic(self) -> Edit:
+    def _atomic(self) -> list[Edit]:
         for finding in self._findings:
             if finding.kind.endswith("-race") and finding.file and finding.line:
                 words = atomics.form(finding.file, finding.line)
-                if words is not None:
-                    return Edit(finding.file, words[0], words[1])
+                if words:
+                    return [Edit(finding.file, line, text) for line, text in words]
         raise Unsaid("let one program own each element, or add with tl.atomic_add")
 
     def _on_finding(self, words: str) -> Edit:
