@@ -344,6 +344,9 @@ class Measurement:
     ``swapped`` is whether the sides' memory was allocated in reverse order. ``conditions`` say what made the machine
     unfit meanwhile. ``slowdown`` is by how much the control was made slower, None where there was none.
     ``moved`` are bytes, read and written, of one call. ``revision`` is the commit of the operator's file.
+    ``launch_overhead`` is what an empty kernel takes by the same timer, ``bound_seconds`` the least that a call can take
+    by the ceilings measured on the card. ``kernels`` are the names of what each side launched, ``precisions`` those of
+    its library products. ``temperatures`` (°C) and ``watts`` are NVML's, in the order taken.
     """
 
     operator: str
@@ -364,6 +367,12 @@ class Measurement:
     flops: float | None = None
     moved: float | None = None
     revision: str | None = None
+    launch_overhead: float | None = None
+    bound_seconds: float | None = None
+    kernels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    precisions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    temperatures: tuple[float, ...] = ()
+    watts: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -373,6 +382,8 @@ class Timing:
     ``samples`` are some of them where there are many, ``apart`` how many more were set apart under a clock drop.
     ``processes`` are the medians of each process, ``over_time`` those of successive stretches, process after process.
     ``within`` and ``between`` are standard deviations of stretches inside a process and of processes, as shares.
+    ``of_ceiling`` is the share of what the card was measured to be able to do, ``launch_overhead`` an empty kernel's
+    time; ``kernels`` and ``precisions`` say what was launched.
     """
 
     side: str
@@ -389,6 +400,10 @@ class Timing:
     over_time: tuple[float, ...] = ()
     within: float | None = None
     between: float | None = None
+    of_ceiling: float | None = None
+    launch_overhead: float | None = None
+    kernels: tuple[str, ...] = ()
+    precisions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.bench.plan import AGAIN, CONTROL, OURS
+from tilewright.errors import UsageError
 from tilewright.records import Measured, Note
 
 
@@ -44,3 +45,30 @@ def test_measurements_hold_every_sample_of_every_side(benched):
         assert m.sides == (OURS, AGAIN, CONTROL, "double", "slept", "eager")
         assert len(m.order) == len(m.seconds) == 12 * (len(m.seconds) // 12)
         assert m.slowdown == 0.02
+
+
+def test_trouble_is_one_line_each_and_the_rest_goes_on(monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_FIRST_CALL_SECONDS", "0.5")
+    events = []
+    report = tw.bench(
+        host_callables.in_trouble, device="cpu", seconds=0.05, compile=False, limit_seconds=8.0, on_event=events.append
+    )
+    assert {c.shape for c in report.comparisons} == {"last"}
+    assert {c.baseline for c in report.comparisons} == {"there", "eager"}
+    assert "no answer within 8 s" in report.failed["hangs"]
+    assert report.failed["outgrows"].startswith("out of the GPU's memory")
+    notes = " ".join(e.text for e in events if isinstance(e, Note))
+    assert "baseline not there does not apply: ModuleNotFoundError: No module named 'no_such_package'" in notes
+    assert "baseline hungry does not apply: OutOfMemoryError" in notes
+    assert "baseline busy does not apply: TimeoutError: the first call took longer than 0.5 s" in notes
+    assert "baseline flaky is not right while timed" in notes
+    assert all("\n" not in e.text for e in events if isinstance(e, Note))
+
+
+def test_baselines_may_be_chosen_and_regimes_are_of_a_gpu():
+    report = tw.bench(
+        host_callables.own_softmax, device="cpu", shapes=["small"], seconds=0.02, baselines=["eager"], compile=False
+    )
+    assert [c.baseline for c in report.comparisons] == ["eager"]
+    with pytest.raises(UsageError, match="a regime is of a GPU"):
+        tw.bench(host_callables.own_softmax, device="cpu", regime="warm")

@@ -5,6 +5,6 @@ from pathlib import Path
 
 from tilewright.hardware.probe import gpu_name
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "cpu" / "kernels"))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "cpu" / "kernels")]
 
 collect_ignore_glob = [] if gpu_name() else ["*"]

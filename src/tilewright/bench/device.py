@@ -57,6 +57,14 @@ class DeviceTimer:
         self._second_launch = max(self._typical(lambda: (_sleep(0), _sleep(0))) - self.launch_overhead, 0.0)
         self._hold.reset()
 
+    @property
+    def is_cold(self) -> bool:
+        return self._choice in ("cold", "graph")
+
+    @property
+    def is_host(self) -> bool:
+        return self._choice == "host"
+
     def ready(self, call: Held) -> Callable[[], Any]:
         call()
         _synchronize()
@@ -73,14 +81,14 @@ class DeviceTimer:
     ) -> Reading:
         self.machine.look()
         self._stamps.first()
-        seconds = (self._on_host if self._choice == "host" else self._on_device)(call, before, after)
+        seconds = (self._on_host if self.is_host else self._on_device)(call, before, after)
         mhz = self._stamps.mhz()
         self._mhz = mhz or self._mhz
         return Reading(seconds, mhz)
 
     def _on_device(self, call: Callable[[], Any], before: Callable[[], None], after: Callable[[], None]) -> float:
         start, end = _Event(enable_timing=True), _Event(enable_timing=True)
-        if self._choice != "warm":
+        if self.is_cold:
             self.l2.release()
         self._hold.begin()
         before()
@@ -120,7 +128,7 @@ class DeviceTimer:
     def slowed(self, call: Callable[[], Any], share: float, typical: float) -> Callable[[], Any] | None:
         """A spin behind the call, as long as is left of ``share`` once the launch of it has taken its part."""
         rest = share * typical - self._second_launch
-        if self._choice == "host" or rest <= 0:
+        if self.is_host or rest <= 0:
             return None
         cycles = max(round(rest * 1e6 * self._mhz), 1)
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tilewright.bench import baselines, blame, flags
+from tilewright.bench.deadline import deadline
 from tilewright.bench.held import Held, Side, in_memory
 from tilewright.bench.plan import AGAIN, CONTROL, OURS, OWN_SIDES
 from tilewright.bench.timer import MachineTimer
@@ -22,6 +23,8 @@ from tilewright.spec.golden import Expected
 from tilewright.spec.inputs import Inputs
 
 _PROBES = 5
+FIRST_CALL_SECONDS = float(os.environ.get("TILEWRIGHT_FIRST_CALL_SECONDS", "90"))
+"""That a baseline may take to compile and to tune itself."""
 
 
 @dataclass
@@ -115,11 +118,13 @@ def _applies(sides: Sides, name: str, side: Side, inputs: Inputs, expected: tupl
     """Whether a baseline runs here and computes the same thing; a note says why not."""
     before = flags.read()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), deadline(FIRST_CALL_SECONDS, "the first call"):
             warnings.simplefilter("ignore")  # a backend that does not apply explains itself at length, then raises
             results = [in_memory(t) for t in golden.as_tensors(side(inputs.copy())) or ()]  # inputs it may change
     except Exception as error:
         sides.notes.append(f"baseline {name} does not apply: {type(error).__name__}: {first_line(error)}")
+        if isinstance(error, torch.OutOfMemoryError):
+            torch.cuda.empty_cache()
         return False
     finally:
         flags.restore(before)

@@ -23,6 +23,8 @@ from tilewright.spec.load import Address
 from tilewright.spec.operator import Operator, source_file
 from tilewright.wording import count
 
+REGIMES = ("cold", "warm", "graph", "host")
+"""What may be timed on a GPU: with a cold or a warm L2, a CUDA graph's replay, what the host waits for."""
 DEFAULT_SHAPE = "default"
 """The label of the sizes that ``inputs`` itself chooses."""
 
@@ -39,6 +41,8 @@ class BenchOptions:
     seconds: float | None = None
     seed: int = 0
     compile: bool = True
+    regime: str | None = None
+    baselines: Sequence[str] | None = None
     config: Config | None = None
     configs: Mapping[str, Config] | None = None
     limit_seconds: float = 300.0
@@ -76,6 +80,7 @@ def run(operator: Operator, address: Address, options: BenchOptions) -> Generato
     """
     if options.device == "cuda" and gpu_name() is None:
         raise NoGpu("no GPU here", _without_gpu(operator))
+    _check_regime(options)
     shapes = shapes_of(operator, options)
     plan = plan_of(options)
     most = "at most " if len(plan.looks) > 1 else ""
@@ -91,6 +96,15 @@ def run(operator: Operator, address: Address, options: BenchOptions) -> Generato
     wrong = tuple(label for label, error in outcome.failed.items() if isinstance(error, LauncherFailed))
     failed = {label: str(error) for label, error in outcome.failed.items()}
     return BenchReport(operator.name, tuple(outcome.comparisons), failed, wrong)
+
+
+def _check_regime(options: BenchOptions) -> None:
+    if options.regime is None:
+        return
+    if options.device != "cuda":
+        raise UsageError("a regime is of a GPU", "on a CPU times are the host's, of warm caches: leave --regime out")
+    if options.regime not in REGIMES:
+        raise UsageError(f"there is no regime {options.regime!r}", f"regimes are {', '.join(REGIMES)}")
 
 
 def plan_of(options: BenchOptions) -> Plan:
@@ -150,6 +164,8 @@ class _Children:
             slowdown=self._plan.resolution,
             config=options.config or (options.configs or {}).get(shape),
             compile=options.compile,
+            regime=options.regime or REGIMES[0],
+            baselines=None if options.baselines is None else tuple(options.baselines),
             revision=self._revision,
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.bench import stats
+from tilewright.bench import limits, stats
 from tilewright.bench.plan import AGAIN, CONTROL, OURS, OWN_SIDES, Plan
 from tilewright.bench.rounds import by_side
 from tilewright.bench.stats import Array, Estimate
@@ -74,6 +74,10 @@ def compare(by_shape: Mapping[str, Sequence[Measurement]], plan: Plan, shares: M
             drafts.append((measurements, theirs, own, control))
     judged = judge(subjects, plan.margin)
     timings = {shape: timings_of(measurements) for shape, measurements in by_shape.items()}
+    judged = [
+        limits.judged(judgement, timings[draft[0][0].shape], draft[1].side)
+        for judgement, draft in zip(judged, drafts, strict=True)
+    ]
     found = []
     for (measurements, theirs, own, control), judgement in zip(drafts, judged, strict=True):
         first = measurements[0]
@@ -101,7 +105,7 @@ def compare(by_shape: Mapping[str, Sequence[Measurement]], plan: Plan, shares: M
                 self_ratio=math.exp(own.estimate.centre),
                 control_ratio=None if control is None else math.exp(control.estimate.centre),
                 slowdown=first.slowdown,
-                conditions=conditions(measurements),
+                conditions=conditions(measurements) + limits.conditions(timings[first.shape]),
                 error=theirs.estimate.error,
                 freedom=theirs.estimate.freedom,
                 revision=first.revision,
@@ -152,7 +156,16 @@ def _timing(measurements: Sequence[Measurement], side: str) -> Timing:
         over_time=tuple(value for process in stretches for value in process),
         within=_spread_within(stretches),
         between=float(np.log(medians).std(ddof=1)) if len(medians) > 1 else None,
+        of_ceiling=_of_ceiling(holding, median),
+        launch_overhead=holding[0].launch_overhead,
+        kernels=tuple(dict.fromkeys(name for m in holding for name in m.kernels.get(side, ()))),
+        precisions=tuple(dict.fromkeys(name for m in holding for name in m.precisions.get(side, ()))),
     )
+
+
+def _of_ceiling(measurements: Sequence[Measurement], median: float) -> float | None:
+    bounds = [m.bound_seconds for m in measurements if m.bound_seconds is not None]
+    return float(np.median(bounds)) / median if bounds else None
 
 
 def _spread_within(stretches: Sequence[Sequence[float]]) -> float | None:

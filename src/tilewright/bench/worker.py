@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import torch
 
 from tilewright.bench import baselines, draws, stats
+from tilewright.bench.described import bytes_read, bytes_written, described
 from tilewright.bench.device import DeviceTimer
 from tilewright.bench.held import Side
 from tilewright.bench.rounds import Rounds, by_side, take
@@ -17,7 +17,7 @@ from tilewright.bench.sides import Sides, baseline_sides, first_line, free_bytes
 from tilewright.bench.tampering import Guard
 from tilewright.bench.timer import HostTimer, MachineTimer
 from tilewright.bench.watch import Watch
-from tilewright.errors import LauncherFailed
+from tilewright.errors import ChildFailed, LauncherFailed
 from tilewright.launch.capture import call
 from tilewright.launch.host import inputs_of
 from tilewright.process import Emitter
@@ -50,6 +50,8 @@ class Job:
     slowdown: float
     config: Config | None = None
     compile: bool = True
+    regime: str = "cold"
+    baselines: tuple[str, ...] | None = None
     revision: str | None = None
 
 
@@ -62,22 +64,27 @@ def measure_shape(emit: Emitter, *, job: Job) -> Measurement:
     """
     operator = resolve(job.address)
     inputs = inputs_of(operator, job.case, job.device).map(lambda t: t.detach())
-    timer: MachineTimer = HostTimer() if job.device == "cpu" else DeviceTimer()
+    try:
+        return _measured(emit, operator, inputs, job)
+    except torch.OutOfMemoryError as error:
+        raise ChildFailed(f"out of the GPU's memory: {first_line(error)}", reason="memory") from None
+
+
+def _measured(emit: Emitter, operator: Operator, inputs: Inputs, job: Job) -> Measurement:
+    timer: MachineTimer = HostTimer() if job.device == "cpu" else DeviceTimer(job.regime)
     with torch.no_grad():
         expected = golden_results(operator, inputs, job.case)
         emit(Progress("bench", 0, f"{job.shape}: preparing"))
-        others = baseline_sides(baselines.callables(operator, compile=job.compile))
+        others = baseline_sides(baselines.callables(operator, inputs, compile=job.compile, wanted=job.baselines))
         ours = _ours(operator, inputs, job, expected, others, emit)
         sides = prepare(
             ours, others, inputs, expected, timer, mutates=operator.mutates, swapped=job.swapped, slowdown=job.slowdown
         )
         rounds = _rounds(operator, job, sides, inputs, expected, timer)
-    for note in sides.notes:
-        emit(Note(f"{job.shape}: {note}"))
-    if not rounds.stationary:
-        sides.conditions.append("times still moved when the warm-up had to end")
-    moved = _bytes(inputs.tensors.values()) + sum(e.values.numel() * e.dtype.itemsize for e in expected or ())
-    return _measurement(operator, job, timer.regime, sides, rounds, float(moved))
+        for note in sides.notes:
+            emit(Note(f"{job.shape}: {note}"))
+        found = _measurement(operator, job, timer.regime, sides, rounds, inputs, expected)
+        return described(found, sides, timer, operator, inputs, expected) if isinstance(timer, DeviceTimer) else found
 
 
 def _rounds(
@@ -104,7 +111,17 @@ def _rounds(
     return rounds.without(watch.faults)
 
 
-def _measurement(operator: Operator, job: Job, regime: str, sides: Sides, rounds: Rounds, moved: float) -> Measurement:
+def _measurement(
+    operator: Operator,
+    job: Job,
+    regime: str,
+    sides: Sides,
+    rounds: Rounds,
+    inputs: Inputs,
+    expected: tuple[golden.Expected, ...] | None,
+) -> Measurement:
+    if not rounds.stationary:
+        sides.conditions.append("times still moved when the warm-up had to end")
     clocks = [reading.clock_mhz for reading in rounds.readings if reading.clock_mhz is not None]
     knows_clocks = len(clocks) == len(rounds.readings)
     apart = stats.lowered(by_side(rounds.order, clocks, len(rounds.sides))) if knows_clocks else np.zeros(0, dtype=bool)
@@ -125,7 +142,7 @@ def _measurement(operator: Operator, job: Job, regime: str, sides: Sides, rounds
         warm_up_seconds=rounds.warm_up_seconds,
         config=job.config,
         flops=operator.flops_of(job.case),
-        moved=moved,
+        moved=bytes_read(inputs) + bytes_written(expected),
         revision=job.revision,
     )
 
@@ -143,6 +160,8 @@ def _ours(
     if job.device == "cpu":
         try:
             own(inputs.copy())
+        except torch.OutOfMemoryError:
+            raise
         except Exception as error:
             if baselines.EAGER not in others:
                 raise LauncherFailed(
@@ -153,10 +172,6 @@ def _ours(
             return others.pop(baselines.EAGER)
     _require_right(operator, inputs, job, expected)
     return own
-
-
-def _bytes(tensors: Iterable[torch.Tensor]) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def run_tuned(operator: Operator, inputs: Inputs, config: Config | None) -> Any:

@@ -40,6 +40,17 @@ def command(
     case: common.CaseOption = None,
     dtype: common.Dtype = None,
     seconds: common.Seconds = None,
+    regime: Annotated[
+        str | None,
+        typer.Option(
+            "--regime",
+            help="cold (default): device time, L2 flushed; warm: L2 as the call before left it; graph: replay of a CUDA "
+            "graph; host: what the host waits for.",
+        ),
+    ] = None,
+    baselines: Annotated[
+        str | None, typer.Option("--baselines", metavar="NAME,…", help="Only these baselines (default: all there are).")
+    ] = None,
     compile: Annotated[
         bool, typer.Option("--compile/--no-compile", help="Include torch.compile of the reference.")
     ] = True,
@@ -73,6 +84,8 @@ def command(
                 dtype=dtype,
                 seconds=seconds,
                 compile=compile,
+                regime=regime,
+                baselines=baselines.split(",") if baselines else None,
                 seed=seed,
             )
             reference = _reference(against, operator, session)
@@ -137,6 +150,8 @@ def _again(options: Any) -> list[str]:
     said += ["--seconds", str(options.seconds)] if options.seconds is not None else []
     said += ["--shapes", ",".join(options.shapes)] if options.shapes else []
     said += ["--dtype", options.dtype] if options.dtype else []
+    said += ["--regime", options.regime] if options.regime else []
+    said += ["--baselines", ",".join(options.baselines)] if options.baselines else []
     said += [] if options.compile else ["--no-compile"]
     for sizes in options.cases or ():
         said += ["--case", ",".join(f"{name}={value}" for name, value in sizes.items())]

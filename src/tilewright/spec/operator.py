@@ -62,7 +62,8 @@ class Operator:
             or ``values.choice`` of what cases take.
         mutates: parameters the operator changes in place; they are compared after the call.
         grad: parameters whose gradient is compared with the reference's float64 autograd.
-        baselines: other ways to compute the same, by name, with the launcher's positional arguments.
+        baselines: other ways to compute the same, by name, with the launcher's positional arguments; as
+            ``"package.module:function"`` where the package may not be installed.
         flops: floating-point operations of one call, from its dims and options.
         shapes: sizes worth timing, by name: ``{"prefill": dict(B=4, S=4096)}``.
         grid: for a bare kernel: a tuple, or a callable of its arguments by name.
@@ -85,7 +86,7 @@ class Operator:
         values: Mapping[str, Any] | None = None,
         mutates: Sequence[str] = (),
         grad: Sequence[str] = (),
-        baselines: Mapping[str, Callable[..., Any]] | None = None,
+        baselines: Mapping[str, Callable[..., Any] | str] | None = None,
         flops: Callable[..., float] | None = None,
         shapes: Mapping[str, Mapping[str, Any]] | None = None,
         grid: Any = None,
