@@ -3,6 +3,7 @@ compiled."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -73,11 +74,11 @@ def _through(reference: Baseline, library: str) -> Baseline:
         before = torch.backends.cuda.preferred_blas_library()
         torch.backends.cuda.preferred_blas_library(library)
         try:
-            return reference(*args, **accepted_keywords(reference, options))
+            return reference(*args, **options)
         finally:
             torch.backends.cuda.preferred_blas_library(before)
 
-    return baseline
+    return functools.wraps(reference)(baseline)  # with its signature: which options it takes is read there
 
 
 def _declared(baseline: Baseline | str) -> Baseline:
@@ -87,11 +88,12 @@ def _declared(baseline: Baseline | str) -> Baseline:
 
     def imported(*args: Any, **options: Any) -> Any:
         function = _import(baseline)
-        return function(*args, **accepted_keywords(function, options))
+        return function(*args, **(accepted_keywords(function, options) if options else {}))
 
     return imported
 
 
+@functools.cache
 def _import(path: str) -> Baseline:
     module, _, name = path.partition(":")
     found: Any = importlib.import_module(module)
