@@ -4,8 +4,10 @@ import host_callables
 import pytest
 
 import tilewright as tw
+from tilewright.bench import stage
 from tilewright.bench.plan import AGAIN, CONTROL, OURS
 from tilewright.errors import UsageError
+from tilewright.process import Limits
 from tilewright.records import Measured, Note
 
 
@@ -49,13 +51,20 @@ def test_measurements_hold_every_sample_of_every_side(benched):
 
 def test_trouble_is_one_line_each_and_the_rest_goes_on(monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_FIRST_CALL_SECONDS", "0.5")
-    events = []
-    report = tw.bench(
-        host_callables.in_trouble, device="cpu", seconds=0.05, compile=False, limit_seconds=8.0, on_event=events.append
-    )
-    assert {c.shape for c in report.comparisons} == {"last"}
+    events, patience = [], [120.0]
+    monkeypatch.setattr(stage, "Limits", lambda seconds, memory: Limits(patience[0], memory))
+
+    def heard(event):
+        events.append(event)
+        if isinstance(event, Measured):
+            patience[0] = 5.0  # the child has started: what takes longer from here on hangs
+        elif isinstance(event, Note) and event.text.startswith("hangs"):
+            patience[0] = 120.0
+
+    report = tw.bench(host_callables.in_trouble, device="cpu", seconds=0.05, compile=False, on_event=heard)
+    assert {c.shape for c in report.comparisons} == {"fine", "fine too"}
     assert {c.baseline for c in report.comparisons} == {"there", "eager"}
-    assert "no answer within 8 s" in report.failed["hangs"]
+    assert "no answer within 5 s" in report.failed["hangs"]
     assert report.failed["outgrows"].startswith("out of the GPU's memory")
     notes = " ".join(e.text for e in events if isinstance(e, Note))
     assert "baseline not there does not apply: ModuleNotFoundError: No module named 'no_such_package'" in notes

@@ -62,7 +62,12 @@ def _busy(x):
         "hungry": _hungry,
         "busy": _busy,
     },
-    shapes={"hangs": dict(M=8, N=64), "outgrows": dict(M=7, N=64), "last": dict(M=9, N=64)},
+    shapes={
+        "fine": dict(M=9, N=64),
+        "outgrows": dict(M=7, N=64),
+        "hangs": dict(M=8, N=64),
+        "fine too": dict(M=5, N=64),
+    },
 )
 def in_trouble(x: Float[Tensor, "M N"]) -> Float[Tensor, "M N"]:
     if x.shape[0] == 8:
