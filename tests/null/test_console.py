@@ -481,6 +481,7 @@ def test_one_fault_is_shown_once_however_grave_it_is_elsewhere_and_whatever_foll
     findings = (
         found("offset-overflow", "note", 9),
         found("out-of-bounds-read", "note", 9),  # the address that wrapped
+        found("redundant-write", "note", 9),
         found("out-of-bounds-read", "note", 10),
         found("mismatch", "warning", 12),
         found("mismatch", "error", 12),

@@ -74,5 +74,5 @@ def dependent(result: CaseResult, default: CaseResult) -> Finding | None:
 def of_sizes(result: CaseResult) -> CaseResult:
     """A result at sizes beyond 32-bit offsets: that they wrap is a note, and what comes of it is nothing new."""
     wraps = any(f.kind == "offset-overflow" for f in result.findings)
-    told = [f for f in result.findings if f.kind == "offset-overflow" or not wraps or f.severity != "error"]
-    return replace(result, findings=tuple(replace(f, severity="note") if f.severity == "error" else f for f in told))
+    told = [f for f in result.findings if f.kind == "offset-overflow" or not wraps]
+    return replace(result, findings=tuple(replace(f, severity="note") for f in told))

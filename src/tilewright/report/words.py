@@ -29,7 +29,7 @@ from tilewright.wording import part as part
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?|[\x00-\x09\x0b-\x1f\x7f-\x9f]"
 )
-_WILD = ("out-of-bounds-read", "out-of-bounds-write")
+_OF_ADDRESSES = ("out-of-bounds-read", "out-of-bounds-write", "redundant-write", "write-write-race", "read-write-race")
 _SUBJECTLESS = ("reads ", "writes ", "stores ", "loads ", "adds ", "waits ")
 
 CAUSES = {
@@ -189,14 +189,14 @@ def smallest_case(report: DebugReport, finding: Finding, given: Mapping[Finding,
 def ordered(report: DebugReport) -> list[Finding]:
     """Each fault once: errors first, then warnings, notes, and our own limits.
 
-    What is a warning in one case and an error in another is the error. An access that leaves its tensor because
-    its offset wraps is told by the offset.
+    What is a warning in one case and an error in another is the error. An access that leaves its tensor, or meets
+    another program's, because its offset wraps is told by the offset.
     """
     order = {"FAIL": 0, "WARN": 1, "NOTE": 2, "SKIP": 3}
     wrapped = {(f.severity, f.case, _spot(f)) for f in report.findings if f.kind == "offset-overflow"}
     found: dict[tuple[object, ...], Finding] = {}
     for finding in sorted(report.findings, key=lambda f: order[severity(f)]):
-        if finding.kind not in _WILD or (finding.severity, finding.case, _spot(finding)) not in wrapped:
+        if finding.kind not in _OF_ADDRESSES or (finding.severity, finding.case, _spot(finding)) not in wrapped:
             found.setdefault((finding.kind, _spot(finding)), finding)
     return list(found.values())
 
