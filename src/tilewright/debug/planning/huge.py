@@ -98,9 +98,10 @@ def _declared_pairs(probe: Probe, traits: Mapping[str, Trait]) -> Iterator[tuple
             if row in done or traits[row].tiled or traits[row].step is not None:
                 continue
             sizes = {n: _wide(traits[n]) for n in traits if n != row}
-            own = math.prod(sizes[n] for n in names if n != row)
-            large = _large_sizes(row, names, traits, sizes, own)
-            if large is None:
+            assert parameter.tensor is not None
+            own = math.prod(parameter.tensor.shape(probe.operator.complete({**probe.first.arguments, **sizes, row: 1})))
+            large = _large_sizes(row, names, traits, sizes, own) if own else None
+            if large is None or max(large.values()) >= WRAPS:  # a size that 32 bits cannot hold is no kernel's
                 continue
             done.add(row)
             yield {**sizes, **large}, {**sizes, row: max(_TRIAL * _TRIAL // own, 1)}
