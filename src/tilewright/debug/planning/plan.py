@@ -125,7 +125,7 @@ def _ordered(
         (at(swapped, dtype=dtype) for dtype in operator.dtypes[1:]),
     ]
     if effort == "thorough":
-        streams += list(_further(operator, list(known), contents.words(operator, inputs, effort), at))
+        streams.append(_further(operator, dims, contents.words(operator, inputs, effort), at))
     yield from filter(None, itertools.chain.from_iterable(streams))
 
 
@@ -136,16 +136,16 @@ def _spread(rows: list[dict[str, str]], effort: Effort) -> list[dict[str, str]]:
 
 def _further(
     operator: Operator, dims: list[str], words: list[str], at: Callable[..., Case | None]
-) -> Iterator[Iterable[Case | None]]:
+) -> Iterator[Case | None]:
     """What only a thorough look holds: everything in every dtype, layouts and values at more sizes, of every option."""
     rows = list(sizes.combinations(dims))
     for dtype in operator.dtypes[1:]:
-        yield (at(row, dtype=dtype) for row in rows)
-        yield (at(rows[1 % len(rows)], dtype=dtype, values=word) for word in words)
+        yield from (at(row, dtype=dtype) for row in rows)
+        yield from (at(rows[1 % len(rows)], dtype=dtype, values=word) for word in words)
     for name, options in _options(operator):
-        yield (at(row, options={name: option}) for option in options for row in rows)
-    yield (at(row, layout=layout) for layout in contents.layouts(operator) for row in rows[:6])
-    yield (at(row, values=word) for word in words for row in rows[3:6])
+        yield from (at(row, options={name: option}) for option in options for row in rows)
+    yield from (at(row, layout=layout) for layout in contents.layouts(operator) for row in rows[:6])
+    yield from (at(row, values=word) for word in words for row in rows[3:6])
 
 
 def _options(operator: Operator) -> list[tuple[str, tuple[Any, ...]]]:
