@@ -199,9 +199,9 @@ def _atomics(source: Source, function: Function) -> Iterator[Mutation]:
             text = f"{target} = {loaded}; tl.store({pointer}, {target} + {value}{masked})"
             yield Mutation("atomic", f"{name} -> load and store", statement, (replaced(statement, _one_line(text)),))
     for loop in ast.walk(function):
-        if isinstance(loop, ast.While) and any("atomic" in called(n) for n in ast.walk(loop.test)):
-            if all(isinstance(s, ast.Pass) for s in loop.body):  # nothing but the wait
-                yield Mutation("atomic", "drop the wait", loop, (replaced(loop, "pass"),))
+        waits = isinstance(loop, ast.While) and any("atomic" in called(n) for n in ast.walk(loop.test))
+        if waits and all(isinstance(s, ast.Pass) for s in loop.body):  # nothing but the wait
+            yield Mutation("atomic", "drop the wait", loop, (replaced(loop, "pass"),))
 
 
 # ------------------------------------------------------------------------------------------ accumulators

@@ -12,7 +12,6 @@ from typing import Any
 
 from mutation.choose import write
 from mutation.subjects import PROJECT
-
 from tilewright.errors import TilewrightError
 from tilewright.hardware.probe import environment
 from tilewright.process import Limits, run_many

@@ -1,5 +1,7 @@
 """Operators over the kernels of tests/cpu/executor/kernels/attention.py."""
 
+import itertools
+
 import torch
 import triton
 from attention import _backward, _forward, _paged, _varlen
@@ -65,7 +67,7 @@ def attention_backward(
 
 def _varlen_golden(q, k, v, starts):
     ends = starts.long().tolist()
-    parts = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    parts = [slice(a, b) for a, b in itertools.pairwise(ends)]
     found = [torch.softmax(q[p] @ k[p].mT * 0.5, -1) @ v[p] for p in parts]
     return torch.cat(found) if found else torch.empty_like(q)
 

@@ -1,5 +1,7 @@
 """What indices decide: embedding rows, ragged segments, pages."""
 
+import itertools
+
 import torch
 import triton
 import triton.language as tl
@@ -77,7 +79,7 @@ def _segment_sum_kernel(x_ptr, starts_ptr, out_ptr, D, BLOCK_T: tl.constexpr, BL
 
 def _segment_sum_golden(x, starts):
     ends = starts.long().tolist()
-    parts = [x[a:b].sum(0) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    parts = [x[a:b].sum(0) for a, b in itertools.pairwise(ends)]
     return torch.stack(parts).float() if parts else x.new_zeros((0, x.shape[1])).float()
 
 

@@ -24,12 +24,16 @@ from tilewright.records import Case
 from tilewright.spec.inputs import UPSTREAM_LAYOUTS
 from tilewright.spec.operator import Operator
 from tilewright.spec.virtual import is_huge
+from tilewright.wording import count
 
 Effort = Literal["quick", "thorough"]
 BUDGETS: Mapping[str, float] = {"quick": 2.3, "thorough": 100.0}
 """Estimated seconds of all planned cases of an operator, its configurations apart."""
 DEAREST: Mapping[str, float] = {"quick": 0.6, "thorough": 10.0}
 """Estimated seconds of one case."""
+LEAST = 8
+"""Cases that are run though they are dear, up to so many times what the dearest else may be."""
+_PATIENCE = 6
 _THRESHOLDS = (257, 1025, 4097, 16_385, 65_537)
 """Just above sizes at which launchers choose another kernel."""
 QUICK_ROWS = 24
@@ -63,6 +67,11 @@ def plan(probe: Probe, effort: Effort, seed: int = 0, *, extremes: bool = True) 
     table = {d: _accepted(probe, d, known[d], i, notes) for i, d in enumerate(known)}
     for case in _ordered(probe, known, table, effort, seed):
         budget.offer(case)
+    if budget.too_dear and len(budget.taken) < LEAST:
+        notes.append(
+            f"only {count(len(budget.taken), 'case')} run, {budget.too_dear} left out: what inputs() or the reference "
+            "makes takes too long or too much memory; smaller defaults let more of them run"
+        )
     found = Planned(budget.taken or [probe.first], notes=notes, traits=known)
     if extremes and not is_huge(probe.first_inputs):
         found.grids = list(huge.beyond_grids(probe, known))
@@ -213,6 +222,7 @@ class _Budget:
         self._compiled: set[Any] = set()
         self._seen: set[str] = set()
         self.taken: list[Case] = []
+        self.too_dear = 0
 
     def offer(self, case: Case) -> None:
         if case.id in self._seen:
@@ -223,9 +233,12 @@ class _Budget:
             inputs = self._probe.first_inputs if is_first else self._probe.inputs(case)
             launches = self._probe.launches if is_first else self._probe.launched(inputs)
         except TooLarge:
+            self.too_dear += 1
             return
-        except Exception:
-            if self._probe.operator.signature:
+        except Exception as error:
+            if isinstance(error.__cause__, TooLarge):
+                self.too_dear += 1
+            elif self._probe.operator.signature:
                 self.taken.append(case)  # it will say why, or be left out with a word
             return
         keys = {(launch.name, self._key(launch)) for launch in launches}
@@ -233,7 +246,9 @@ class _Budget:
         seconds = _PER_CASE + elements * _PER_ELEMENT + sum(self._compiling(n) for n, _ in keys - self._compiled)
         seconds += cost.of_launches(launches, [self._read.get(launch.name) for launch in launches])
         seconds += self._reference.of(case)
-        if seconds > min(self._left, self._dearest):
+        has_few = len(self.taken) < LEAST
+        if seconds > (_PATIENCE * self._dearest if has_few else min(self._left, self._dearest)):
+            self.too_dear += 1
             return
         self._compiled |= keys
         self._left -= seconds

@@ -96,12 +96,17 @@ class Probe:
         """Those of the first case, of whatever size: its author wrote it so."""
         return inputs_of(self.operator, self.first, drawn=False)
 
+    @functools.cached_property
+    def _most_elements(self) -> int:
+        """Of a tensor that a case may make: many, or what the author's own defaults make already."""
+        return max(MOST_ELEMENTS, *(2 * tensor.numel() for tensor in self.first_inputs.tensors.values()), 0)
+
     def inputs(self, case: Case) -> Inputs:
-        with AtMost(MOST_ELEMENTS):
+        with AtMost(self._most_elements):
             return inputs_of(self.operator, case, drawn=False)
 
     def launched(self, inputs: Inputs) -> list[Launch]:
-        with AtMost(MOST_ELEMENTS):
+        with AtMost(self._most_elements):
             return self.recorded(inputs)
 
     def recorded(self, inputs: Inputs) -> list[Launch]:
@@ -111,7 +116,9 @@ class Probe:
         """Whether the inputs of a case take little memory, as far as the declaration says it beforehand."""
         signature = self.operator.signature
         if signature is None:
-            elements = max((t.numel() for t in self.first_inputs.tensors.values()), default=1)
+            # What is large to begin with is made in every case; what is not may grow with the sizes.
+            own = [t.numel() for t in self.first_inputs.tensors.values() if t.numel() <= _MODEST]
+            elements = max(own, default=1)
             for dim in self.operator.dims:
                 size, usual = case.arguments.get(dim), self.first.arguments.get(dim)
                 if isinstance(size, int) and isinstance(usual, int):
