@@ -47,7 +47,8 @@ def test_debug_then_repeat_the_smallest_case_then_step_into_it(tmp_path):
     case = re.search(r"--case (\w+)", first.stdout).group(1)
     again = tilewright("debug", f"{FAULTY}:wild_load", "--case", case[:5], "--pdb", stdin="p n\nq\n", cwd=tmp_path)
     assert again.returncode == 1
-    assert "*** program (0, 0, 0): reads x_ptr[1]" in again.stdout
+    assert "*** program (0, 0, 0), before line" in again.stdout
+    assert "reads x_ptr[1]" in again.stdout
     assert "x = tl.load(x_ptr + offsets)" in again.stdout
     history = tilewright("history", cwd=tmp_path)
     assert history.stdout.count("wild_load") == 2
