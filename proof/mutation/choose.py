@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mutation.mutations import KINDS, Mutation, mutations
-from mutation.source import Edit, Source, edited, head_lines
+from mutation.source import Edit, Source, edited, head_lines, parsed
 from mutation.subjects import Subject, subjects
 
 MOST = {"mask": 2, "other": 1, "stride": 1, "atomic": 2, "accumulator": 1, "offset": 1, "bound": 1}
@@ -49,7 +49,7 @@ class Mutant:
 
 def every_mutant(subject: Subject) -> Iterator[Mutant]:
     """All that can be made of an operator, kind by kind."""
-    sources = {module: Source(text) for module, text in subject.files.items()}
+    sources = {module: parsed(text) for module, text in subject.files.items()}
     made: dict[str, list[Mutant]] = {kind: [] for kind in KINDS}
     times: Counter[tuple[str, str, str]] = Counter()
     for module, function in subject.functions():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mutation.choose import Mutant
-from mutation.source import Source
+from mutation.source import parsed
 from mutation.uses import lines_of
 
 BY_HAND = Path(__file__).parent / "by_hand.toml"
@@ -69,6 +69,7 @@ def judged(mutant: Mutant, answer: Mapping[str, Any], by_hand: ByHand) -> Verdic
     if mutant.key in by_hand.equivalent:
         return Verdict(mutant, "set aside", by_hand.equivalent[mutant.key], findings=findings)
     if answer.get("died"):
+        # In the command line's own child that is a launch-error, without a line.
         return Verdict(mutant, "found", f"its process died: {answer['died']}", "elsewhere")
     if not errors:
         noted = any(f["kind"] == "offset-overflow" for f in findings)
@@ -81,7 +82,7 @@ def _is_refusal(finding: Mapping[str, Any]) -> bool:
 
 
 def _nearest(mutant: Mutant, errors: Sequence[Mapping[str, Any]]) -> str:
-    sources = {module: Source(text) for module, text in mutant.subject.files.items()}
+    sources = {module: parsed(text) for module, text in mutant.subject.files.items()}
     lines = lines_of(sources, mutant.module, mutant.function, mutant.edits)
     named = [(Path(f["file"]).stem, n) for f in errors if f["file"] for n in (f["line"], f["origin_line"])]
     named += [(Path(e["file"]).stem, e["line"]) for r in _remedies(errors) for e in r if e["file"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 Function = ast.FunctionDef
 
@@ -68,6 +69,12 @@ class Source:
         lines[-1] = lines[-1][: node.end_col_offset]
         lines[0] = lines[0][node.col_offset :]
         return b"".join(lines).decode()
+
+
+@cache
+def parsed(text: str) -> Source:
+    """A file's source; several operators stand in one file."""
+    return Source(text)
 
 
 def is_jitted(function: Function) -> bool:

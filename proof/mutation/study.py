@@ -16,7 +16,7 @@ from tilewright.errors import TilewrightError
 from tilewright.hardware.probe import environment
 from tilewright.process import Limits, run_many
 
-LIMITS = Limits(seconds=180, memory_bytes=6 * 2**30)
+LIMITS = Limits(seconds=180, memory_bytes=8 * 2**30)
 CHILD = {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": None}
 
 

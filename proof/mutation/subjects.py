@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mutation.source import Source
+from mutation.source import Source, parsed
 
 PROJECT = Path(__file__).parent.parent.parent
 OWN = Path(__file__).parent / "kernels"
@@ -40,7 +40,7 @@ class Subject:
 
     def functions(self) -> Iterator[tuple[str, str]]:
         """Module and name of each function that a call of the operator reaches, kernels and host code."""
-        sources = {module: Source(text) for module, text in self.files.items()}
+        sources = {module: parsed(text) for module, text in self.files.items()}
         waiting, seen = [("operator", self._launcher(sources["operator"]))], set()
         while waiting:
             module, name = waiting.pop(0)

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent / "proof"))
 from mutation.choose import chosen, every_mutant, write
 from mutation.judge import ByHand, judged
 from mutation.remedies import is_undone, readings
-from mutation.source import Source
+from mutation.source import parsed
 from mutation.subjects import subjects
 from mutation.uses import lines_of
 
@@ -22,7 +22,17 @@ from tilewright.spec.load import load
 SUBJECTS = {subject.name: subject for subject in subjects()}
 SAMPLE = [
     ("vector_add", "mask: drop mask=mask"),
-    ("transposition", "stride: swap stride_xm and stride_xn"),
+    ("case_10_halo_rmw_lost_update", "mask: drop q >= 0"),
+    ("case_07_atomic_add_into_empty", "other: drop other"),
+    ("histogram_of_tiles", "other: other 0 -> 1"),
+    ("rotary_in_place", "stride: swap HALF and 1"),
+    ("transpose", "stride: swap N and 1"),
+    ("histogram", "atomic: atomic_add -> load and store"),
+    ("case_10_halo_rmw_lost_update", "atomic: atomic_add -> store"),
+    ("quantise_rows", "accumulator: largest in float16"),
+    ("case_04_int32_row_offset_overflow", "offset: row to int32"),
+    ("case_17_fp16_accumulator", "bound: o < n -> n - 1"),
+    ("unpacked_integers", "bound: lanes < n -> n + 1"),
 ]
 
 
@@ -38,14 +48,14 @@ def found(one, folder):
 
 
 @pytest.mark.parametrize(("operator", "mutation"), SAMPLE, ids=[f"{o}-{m}" for o, m in SAMPLE])
-def test_a_mutant_is_found_near_its_line(operator, mutation, tmp_path):
+def test_a_mutant_is_found(operator, mutation, tmp_path):
     one = mutant(operator, mutation)
     verdict = judged(one, {"findings": found(one, tmp_path)}, ByHand({}, {}))
-    assert (verdict.outcome, verdict.nearest != "elsewhere") == ("found", True), verdict.findings
+    assert verdict.outcome == "found", verdict.findings
 
 
 def test_mutants_differ_from_their_original_and_keep_its_lines():
-    for name in ("masked_softmax", "experts", "layer_norm_locks"):
+    for name in ("masked_softmax", "split_k_matmul"):
         every = list(every_mutant(SUBJECTS[name]))
         assert len({one.key for one in every}) == len(every)
         for one in every:
@@ -60,7 +70,7 @@ def test_entries_judged_by_hand_have_their_mutants():
 
 def test_lines_that_use_what_a_mutated_line_defines():
     one = mutant("layer_norm", "bound: cols < N -> N - 1")
-    sources = {module: Source(text) for module, text in one.subject.files.items()}
+    sources = {module: parsed(text) for module, text in one.subject.files.items()}
     lines = lines_of(sources, one.module, one.function, one.edits)
     text = one.subject.files[one.module].splitlines()
     readers = [i + 1 for i, line in enumerate(text) if "mask=mask" in line or "where(mask" in line]
