@@ -13,7 +13,7 @@ from pathlib import Path
 from tilewright.hardware.probe import environment
 from tilewright.records import to_dict
 
-RESULT = Path(__file__).parent / "results" / "debug_quick.json"
+RESULT = Path(__file__).parent.parent / "proof" / "results" / "debug_quick.json"
 OPERATORS = ("masked_softmax", "attention", "matmul")
 
 
