@@ -15,6 +15,7 @@ from tilewright.debug.check import check_case
 from tilewright.debug.child import Session
 from tilewright.debug.options import DebugOptions
 from tilewright.debug.stage import run
+from tilewright.errors import ChildFailed
 from tilewright.hardware.targets import find
 from tilewright.records import Case, drain
 from tilewright.spec.load import address
@@ -44,6 +45,27 @@ def only(report, severity="error"):
     found = [f for f in report.findings if f.severity == severity]
     assert len(found) == 1, found
     return found[0]
+
+
+class Dying(Session):
+    """A session whose child does not survive what is done beside the verdict."""
+
+    def shrink(self, *arguments):
+        raise ChildFailed("the process ended by signal 11", reason="signal")
+
+    explain = shrink
+
+
+def test_a_search_that_ends_its_child_is_told_and_the_findings_stand(reports):
+    options = DebugOptions(cases=SIZES)
+    with Dying(options) as session:
+        report = drain(run("wild_load", address(faulty.wild_load), options, session), lambda event: None)
+    assert only(report).line == only(reports["wild_load"]).line
+    assert report.exit_code == 1
+    assert [note for note in report.notes if "ended" in note] == [
+        "the search for smaller cases ended: the process ended by signal 11",
+        "the search for causes ended: the process ended by signal 11",
+    ]
 
 
 @pytest.mark.parametrize("name", ["right", "gather", "in_place", "tuned", "square"])

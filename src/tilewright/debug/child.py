@@ -12,7 +12,7 @@ from tilewright.debug.options import DebugOptions
 from tilewright.debug.patience import STILL_RUNNING
 from tilewright.debug.plan import Plan
 from tilewright.debug.repro.reproduction import SCRIPT_SECONDS, Reproduction, smallest_case
-from tilewright.errors import ChildFailed, TilewrightError
+from tilewright.errors import ChildFailed
 from tilewright.process import Limits, Worker
 from tilewright.records import Case, CaseResult, Config, DebugReport, Finding, worst
 from tilewright.spec.address import Address, KernelCall, Named
@@ -146,7 +146,11 @@ class Session:
         return wrong
 
     def shrink(self, address: Address | Operator, findings: Sequence[Finding], options: DebugOptions) -> list[Case]:
-        """For each finding the smallest case found that fails like it; its own where no search is to be made."""
+        """For each finding the smallest case found that fails like it; its own where no search is to be made.
+
+        Raises:
+            TilewrightError: the search ends the child, or the operator refuses what it tries.
+        """
         smallest = {i: f.case for i, f in enumerate(findings) if f.case is not None}
         wanted = [i for i, finding in enumerate(findings) if self._can_shrink(finding)]
         only_there = [i for i in wanted if self._second is not None and findings[i].message.endswith(ONLY_INTERPRETER)]
@@ -172,23 +176,21 @@ class Session:
         # All tries are one task of the child, which has the time of one case.
         each = min(options.shrink_seconds, 0.8 * options.case_seconds / len(findings))
         given = {"findings": list(findings), "seconds": each, "checked": self._checked}
-        try:
-            smallest: list[Case] = self._ask(_SESSION + "shrink_cases", address, options, **given)
-        except TilewrightError:
-            return [finding.case for finding in findings if finding.case is not None]
+        smallest: list[Case] = self._ask(_SESSION + "shrink_cases", address, options, **given)
         return smallest
 
     def explain(
         self, address: Address | Operator, findings: Sequence[Finding], cases: Sequence[Case], options: DebugOptions
     ) -> Sequence[Finding]:
-        """Findings with their causes; only the checked executor can look for them."""
+        """Findings with their causes; only the checked executor can look for them.
+
+        Raises:
+            TilewrightError: the search ends the child, or the operator refuses what it tries.
+        """
         if not self._checked:
             return findings
         arguments = {"findings": tuple(findings), "cases": tuple(cases), "seconds": options.cause_seconds}
-        try:
-            found: Sequence[Finding] = self._ask(_SESSION + "explain_findings", address, options, **arguments)
-        except TilewrightError:
-            return findings
+        found: Sequence[Finding] = self._ask(_SESSION + "explain_findings", address, options, **arguments)
         return found
 
     def write_repro(

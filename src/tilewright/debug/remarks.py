@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.debug.options import DebugOptions
 from tilewright.debug.plan import Plan
+from tilewright.errors import TilewrightError
 from tilewright.records import Case, CaseResult
 from tilewright.wording import part
 
@@ -41,6 +42,11 @@ def left_out(refused: Mapping[str, Sequence[Case]]) -> list[str]:
         others = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
         notes.append(f"case {cases[0].label}{others} left out: {words}")
     return notes
+
+
+def search_ended(sought: str, failure: TilewrightError) -> str:
+    """Of a search beside the verdict that did not come to its end: findings stand as they were found."""
+    return f"the search for {sought} ended: {failure.what}"
 
 
 def about(plan: Plan, results: Sequence[CaseResult], options: DebugOptions) -> list[str]:

@@ -14,7 +14,7 @@ from tilewright.debug import doubt, remarks, settling
 from tilewright.debug.child import Session
 from tilewright.debug.options import DebugOptions
 from tilewright.debug.plan import Plan
-from tilewright.errors import NoGpu
+from tilewright.errors import NoGpu, TilewrightError
 from tilewright.hardware.probe import gpu_name
 from tilewright.records import (
     Case,
@@ -111,10 +111,18 @@ def _run(
     first = [] if options.pdb else _first_of_each(results)
     if first:
         yield Progress("debug", len(results), f"making {', '.join(dict.fromkeys(f.kind for f in first))} small")
-        smallest = dict(zip(map(finding_name, first), session.shrink(address, first, options), strict=True))
+        try:
+            smallest = dict(zip(map(finding_name, first), session.shrink(address, first, options), strict=True))
+        except TilewrightError as failure:
+            notes.append(remarks.search_ended("smaller cases", failure))
+            yield Note(notes[-1])
     if not options.pdb and options.cause_seconds > 0 and any(result.findings for result in results):
         yield Progress("debug", len(results), "looking for the cause")
-        results = _with_causes(session, address, results, smallest, plan, options)
+        try:
+            results = _with_causes(session, address, results, smallest, plan, options)
+        except TilewrightError as failure:
+            notes.append(remarks.search_ended("causes", failure))
+            yield Note(notes[-1])
     return DebugReport(operator, options.executor, tuple(results), complete, tuple(notes), smallest)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -69,18 +68,6 @@ def _check_sizes(operator: Operator, given: Mapping[str, Any]) -> None:
         for part in size if isinstance(size, (tuple, list)) else (size,):
             if isinstance(part, bool) or not isinstance(part, int) or part < 0:
                 raise UsageError(f"{name}={size!r} is no size of {operator.name}", "give a whole number, 0 or more")
-
-
-def parse(text: str) -> dict[str, Any]:
-    """``"M=129, N=127, dtype=bf16, causal=True"`` as a dictionary; bare words are text."""
-    arguments: dict[str, Any] = {}
-    for word in re.split(r"[,\s]+(?=\w+=)", text.strip()):
-        name, _, value = word.partition("=")
-        try:
-            arguments[name.strip()] = ast.literal_eval(value.strip())
-        except (ValueError, SyntaxError):
-            arguments[name.strip()] = value.strip()
-    return arguments
 
 
 def made(
