@@ -185,6 +185,16 @@ def test_a_kernel_that_spins_is_stopped_at_its_line_by_the_interpreter():
     assert finding.program == (0, 0, 0)
 
 
+def test_what_the_standard_library_raises_is_said_at_the_kernels_line():
+    options = DebugOptions(executor="interpreter", cases=[{"N": 3}])
+    with Session(options) as session:
+        here = address(subtle.fails_in_the_standard_library)
+        report = drain(run("fails_in_the_standard_library", here, options, session), lambda event: None)
+    finding = only(report)
+    assert finding.message.startswith("the kernel raised AttributeError")
+    assert finding.line == line_of("the line that calls what fails")
+
+
 # ----------------------------------------------------------------------------------------------------- errors
 
 

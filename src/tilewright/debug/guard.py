@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FrameType
@@ -28,6 +29,8 @@ _REGION_BITS = 44
 _MIDDLE = 1 << (_REGION_BITS - 1)
 
 _NOT_USERS = tuple(os.path.dirname(path) + os.sep for path in (triton.__file__, np.__file__, __file__) if path)
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
+_INSTALLED = ("site-packages", "dist-packages")  # both lie inside the standard library's folder
 
 
 class WildAccess(Exception):
@@ -308,8 +311,10 @@ def offsets_of(addresses: np.ndarray) -> np.ndarray:
 
 
 def is_users_code(file: str) -> bool:
-    """False for code of Triton, of NumPy, and of this executor."""
-    return not file.startswith("<") and not file.startswith(_NOT_USERS)
+    """False for code of Triton, of NumPy, of the standard library, and of this executor."""
+    if file.startswith(_STANDARD_LIBRARY) and not file[len(_STANDARD_LIBRARY) :].startswith(_INSTALLED):
+        return False
+    return not file.startswith(("<", *_NOT_USERS))
 
 
 def kernel_position() -> tuple[str, int]:

@@ -1,5 +1,7 @@
 """Operators whose faults hide: in one configuration, behind an assertion, in a declaration, in a backward pass."""
 
+import textwrap
+
 import torch
 import triton
 import triton.language as tl
@@ -168,6 +170,17 @@ def spinning_kernel(x_ptr, n):
 @tw.operator(reference=twice)
 def spins(x: Float[Tensor, "N"]) -> Float[Tensor, "N"]:
     spinning_kernel[(2,)](x, x.numel() + 1)
+    return scale(x)
+
+
+@triton.jit
+def kernel_that_fails_elsewhere(x_ptr):
+    textwrap.indent(None, " ")  # the line that calls what fails
+
+
+@tw.operator(reference=twice)
+def fails_in_the_standard_library(x: Float[Tensor, "N"]) -> Float[Tensor, "N"]:
+    kernel_that_fails_elsewhere[(1,)](x)
     return scale(x)
 
 
