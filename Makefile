@@ -5,6 +5,7 @@
 PYTHON ?= python3
 TRITON ?= 3.6.0
 PIP_OPTIONS ?=
+WORKERS ?= 2
 VENV ?= $(if $(filter 3.6.0,$(TRITON)),.venv,.venv-triton-$(TRITON))
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
@@ -15,7 +16,7 @@ demo: $(READY)
 	$(BIN)/python examples/demo.py
 
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/null tests/cpu -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/null tests/cpu -q -n $(WORKERS) --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check src tests examples benchmarks proof
