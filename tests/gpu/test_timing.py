@@ -4,7 +4,7 @@ import pytest
 import streams
 import torch
 
-from tilewright.bench import ceiling, worker
+from tilewright.bench import ceiling, summary, worker
 from tilewright.bench.device import REGIMES, DeviceTimer
 from tilewright.bench.held import Held
 from tilewright.bench.launched import kernels
@@ -63,9 +63,20 @@ def test_a_slowed_call_is_slower_by_its_share():
     x = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
     call = timer.ready(Held(lambda inputs: inputs.args[0] @ inputs.args[0], Inputs((x,), {}, ("x",))))
     typical = sorted(timer.time(call).seconds for _ in range(21))[10]
-    slowed = timer.slowed(call, 0.1, typical)
-    longer = sorted(timer.time(slowed).seconds for _ in range(21))[10]
-    assert 1.05 < longer / typical < 1.16
+    slowed = timer.slowed(call, 0.05, typical)
+    longer = sorted(timer.time(slowed.call).seconds for _ in range(21))[10]
+    assert slowed.share / 2 < longer / typical - 1 < 1.6 * slowed.share
+
+
+def test_a_call_too_short_for_a_control_has_none():
+    assert DeviceTimer("cold").slowed(lambda: None, 0.01, 2e-6) is None
+
+
+def test_the_same_call_on_the_same_memory_takes_the_same():
+    taken = [measured(streams.is_joined, seconds=0.5) for _ in range(2)]
+    for one in taken:
+        again = summary.ratio([one], "ours again", 0.0).estimate.centre
+        assert abs(again) < 0.01
 
 
 def test_ceilings_are_what_a_card_can_do():

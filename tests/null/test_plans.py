@@ -1,6 +1,7 @@
 """Whole plans on simulated machines: warm-up, rounds, processes, looks, comparisons."""
 
 import math
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -29,7 +30,7 @@ def machine(noise, slower=0.0, shapes_failing=()):
         calls = {
             OURS: ours,
             AGAIN: SimulatedCall(own[AGAIN]),
-            CONTROL: timer.slowed(ours, 0.01, SECONDS),
+            CONTROL: timer.slowed(ours, 0.01, SECONDS).call,
             "eager": SimulatedCall(own["eager"] * (1 + slower)),
         }
         rounds = take(calls, timer, seconds=40 * 8 * SECONDS, seed=process)
@@ -95,6 +96,16 @@ def test_rounds_under_a_clock_drop_are_set_apart_and_said():
     assert found.ours.apart > 0
     taken = outcome.measurements["a"]
     assert found.ours.count + found.ours.apart == sum(len(m.order) // 4 for m in taken)
+
+
+def test_launch_latency_inside_times_is_told_of_the_side_that_has_it():
+    class Leaking(SimulatedTimer):
+        def time(self, call, *around):
+            return replace(super().time(call), leaked=call is waits)
+
+    waits, calm = SimulatedCall(SECONDS), SimulatedCall(2 * SECONDS)
+    rounds = take({"a": waits, "b": calm}, Leaking(Noise(), seed=1), seconds=0.1)
+    assert rounds.leaking() == ["a"]
 
 
 def test_a_shape_that_crashes_costs_itself():

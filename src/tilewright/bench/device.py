@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -18,7 +19,7 @@ from tilewright.bench.hold import Hold
 from tilewright.bench.l2 import L2
 from tilewright.bench.machine import Machine
 from tilewright.bench.stamps import Stamps
-from tilewright.bench.timer import Reading, nothing
+from tilewright.bench.timer import Reading, Slowed, nothing
 from tilewright.hardware import clocks
 
 REGIMES = {
@@ -36,6 +37,9 @@ _record, _elapsed, _synchronize = _Event.record, _Event.elapsed_time, torch.cuda
 _sleep = torch.cuda._sleep
 _FASTEST_MHZ = 2600
 _PROBES = 15
+_SPIN_ROOM = 1.2  # of a second launch, which a control has to add at least
+_MOST_SLOWED = 0.1
+"""A call so short that a control adds more has none: seeing that much says nothing of one per cent."""
 
 
 class DeviceTimer:
@@ -49,13 +53,12 @@ class DeviceTimer:
         self._choice = regime
         reading = clocks.read()
         self._mhz = float(reading.max_sm_mhz if reading else _FASTEST_MHZ)
-        self._hold = Hold(1e6 * self._mhz)
+        self._holds: WeakKeyDictionary[Callable[[], Any], Hold] = WeakKeyDictionary()
         self.l2 = L2()
         self._stamps = Stamps()
         self.machine = Machine()
         self.launch_overhead = self._typical(lambda: _sleep(0))
         self._second_launch = max(self._typical(lambda: (_sleep(0), _sleep(0))) - self.launch_overhead, 0.0)
-        self._hold.reset()
 
     @property
     def is_cold(self) -> bool:
@@ -81,16 +84,19 @@ class DeviceTimer:
     ) -> Reading:
         self.machine.look()
         self._stamps.first()
-        seconds = (self._on_host if self.is_host else self._on_device)(call, before, after)
+        seconds, leaked = (self._on_host if self.is_host else self._on_device)(call, before, after)
         mhz = self._stamps.mhz()
         self._mhz = mhz or self._mhz
-        return Reading(seconds, mhz)
+        return Reading(seconds, mhz, leaked)
 
-    def _on_device(self, call: Callable[[], Any], before: Callable[[], None], after: Callable[[], None]) -> float:
+    def _on_device(
+        self, call: Callable[[], Any], before: Callable[[], None], after: Callable[[], None]
+    ) -> tuple[float, bool]:
         start, end = _Event(enable_timing=True), _Event(enable_timing=True)
+        hold = self._holds.setdefault(call, Hold())
         if self.is_cold:
             self.l2.release()
-        self._hold.begin()
+        hold.begin(1e6 * self._mhz)
         before()
         if self._choice == "warm":
             call()
@@ -100,13 +106,15 @@ class DeviceTimer:
         _record(start)
         call()
         _record(end)
-        self._hold.end()
+        leaked = hold.end()
         after()
         self._stamps.second()
         _synchronize()
-        return float(_elapsed(start, end)) / 1000
+        return float(_elapsed(start, end)) / 1000, leaked
 
-    def _on_host(self, call: Callable[[], Any], before: Callable[[], None], after: Callable[[], None]) -> float:
+    def _on_host(
+        self, call: Callable[[], Any], before: Callable[[], None], after: Callable[[], None]
+    ) -> tuple[float, bool]:
         before()
         _synchronize()
         start = _clock()
@@ -115,28 +123,26 @@ class DeviceTimer:
         end = _clock()
         after()
         self._stamps.second()
-        return end - start
+        return end - start, False
 
     def now(self) -> float:
         return _clock()
 
     def conditions(self) -> tuple[str, ...]:
-        leak = self._hold.condition()
-        self._hold.reset()
-        return self.machine.conditions() + (() if leak is None else (leak,))
+        return self.machine.conditions()
 
-    def slowed(self, call: Callable[[], Any], share: float, typical: float) -> Callable[[], Any] | None:
-        """A spin behind the call, as long as is left of ``share`` once the launch of it has taken its part."""
-        rest = share * typical - self._second_launch
-        if self.is_host or rest <= 0:
+    def slowed(self, call: Callable[[], Any], share: float, typical: float) -> Slowed | None:
+        """A spin behind the call, as long as is left of the share once the launch of it has taken its part."""
+        share = max(share, _SPIN_ROOM * self._second_launch / typical)
+        if self.is_host or share > _MOST_SLOWED:
             return None
-        cycles = max(round(rest * 1e6 * self._mhz), 1)
+        cycles = max(round((share * typical - self._second_launch) * 1e6 * self._mhz), 1)
 
         def longer() -> None:
             call()
             _sleep(cycles)
 
-        return longer
+        return Slowed(longer, share)
 
     def _typical(self, call: Callable[[], Any]) -> float:
         return statistics.median(self.time(call).seconds for _ in range(_PROBES))

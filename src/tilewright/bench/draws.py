@@ -43,20 +43,11 @@ class Draws:
 
     def fill(self, memory: Inputs, draw: int) -> None:
         """Puts a draw's values into memory laid out alike."""
-        self._copy(memory, self._bytes(self.inputs[draw]))
-
-    def fill_from(self, memory: Inputs, inputs: Inputs) -> None:
-        self._copy(memory, _bytes_of(inputs))
+        _copy(memory, self._bytes(memory), self._bytes(self.inputs[draw]))
 
     def further(self, count: int) -> list[Inputs]:
         """Draws that no call has seen; none where values do not vary."""
         return [self.make(DRAWS + i) for i in range(count)] if len(self) > 1 else []
-
-    def _copy(self, memory: Inputs, sources: Sequence[Tensor]) -> None:
-        for target, source in zip(self._bytes(memory), sources, strict=True):
-            target.copy_(source)
-        # Bytes were written behind the tensors' backs, and their version is how PyTorch tells of a write.
-        torch.autograd.graph.increment_version(list(memory.tensors.values()))
 
     def changed(self, memory: Inputs, draw: int, allowed: Sequence[str]) -> str | None:
         """The argument whose memory no longer holds a draw's values, but for those that may change."""
@@ -77,6 +68,18 @@ class Draws:
         if id(inputs) not in self._flat:
             self._flat[id(inputs)] = _bytes_of(inputs)
         return self._flat[id(inputs)]
+
+
+def write(memory: Inputs, values: Inputs) -> None:
+    """Puts values into memory laid out alike."""
+    _copy(memory, _bytes_of(memory), _bytes_of(values))
+
+
+def _copy(memory: Inputs, targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    for target, source in zip(targets, sources, strict=True):
+        target.copy_(source)
+    # Bytes were written behind the tensors' backs, and their version is how PyTorch tells of a write.
+    torch.autograd.graph.increment_version(list(memory.tensors.values()))
 
 
 def _bytes_of(inputs: Inputs) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""One side of a plan: a function on memory of its own, and what it gave last."""
+"""One side of a plan: a function on the plan's memory, and what it gave last."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Side = Callable[[Inputs], Any]
 
 
 class Held:
-    """Calls a side on its memory.
+    """Calls a side on memory that is its own for the time of a call.
 
     What it returns is held until :meth:`drop`. An error is held too: one that is raised inside a timer's window would
     leave the timer behind in an unknown state.

@@ -19,48 +19,27 @@ _HOPELESS = 12  # times in a row that the stream was free before all was queued,
 
 
 class Hold:
-    """Learns how long the calls of one plan take to queue.
+    """Learns how long one call takes to queue."""
 
-    Args:
-        cycles_a_second: of the spinning kernel, at most.
-    """
-
-    def __init__(self, cycles_a_second: float) -> None:
-        self._rate = cycles_a_second
+    def __init__(self) -> None:
         self._seconds = 300e-6
         self._began = 0.0
         self._over: torch.cuda.Event | None = None
         self._in_a_row = 0
-        self.taken = self.leaked = 0
 
-    def begin(self) -> None:
-        _sleep(int((_LEAST if self._is_hopeless else self._seconds) * self._rate))
+    def begin(self, cycles_a_second: float) -> None:
+        """Holds the current stream; ``cycles_a_second`` of the spinning kernel, at most."""
+        _sleep(int((_LEAST if self._in_a_row >= _HOPELESS else self._seconds) * cycles_a_second))
         self._over = _Event()
         self._over.record()
         self._began = _clock()
 
-    def end(self) -> None:
-        """All is queued. Where the stream was already free, launch latency has leaked into the call's time."""
+    def end(self) -> bool:
+        """All is queued. True where the stream was already free: launch latency has leaked into the call's time."""
         queued = _clock() - self._began
         leaked = self._over is not None and self._over.query()
-        self.taken += 1
-        self.leaked += leaked
         self._in_a_row = self._in_a_row + 1 if leaked else 0
         wanted = min(max(_ROOM * queued, _LEAST), _MOST)
         # At once longer, slowly shorter again: one that is too short spoils a sample, one too long costs time.
         self._seconds = wanted if wanted > self._seconds else 0.95 * self._seconds + 0.05 * wanted
-
-    @property
-    def _is_hopeless(self) -> bool:
-        return self._in_a_row >= _HOPELESS
-
-    def reset(self) -> None:
-        """Forgets how many leaked, not how long to hold."""
-        self.taken = self.leaked = 0
-
-    def condition(self) -> str | None:
-        if self._is_hopeless:
-            return "a call waits for the GPU, or is too slow to queue: launch latency is inside its time"
-        if self.taken and self.leaked > 0.05 * self.taken:
-            return f"launch latency is inside {100 * self.leaked / self.taken:.0f} % of the times"
-        return None
+        return leaked

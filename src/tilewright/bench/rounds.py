@@ -20,6 +20,7 @@ from tilewright.bench.watching import UNWATCHED, Watching
 LEAST_ROUNDS = 5
 """However slow a call is: an interval needs some."""
 MOST_ROUNDS = 1000
+LEAKS = 0.05
 _WARM_UP_SHARE = 0.5  # of the time for rounds, at most
 _WARM_UP_WINDOW = 12  # passes over all sides that are looked at for a trend
 _STILL = 2.5  # standard errors by which two halves of a window may differ
@@ -41,6 +42,12 @@ class Rounds:
     def seconds(self) -> NDArray[np.float64]:
         """Rounds x sides x 2."""
         return by_side(self.order, [reading.seconds for reading in self.readings], len(self.sides))
+
+    def leaking(self) -> list[str]:
+        """The sides of whose times more than ``LEAKS`` have the host's part in them."""
+        leaked = by_side(self.order, [reading.leaked for reading in self.readings], len(self.sides))
+        shares = leaked.mean(axis=(0, 2))
+        return [side for side, share in zip(self.sides, shares, strict=True) if share > LEAKS]
 
     def without(self, left_out: Collection[str]) -> Rounds:
         """The same rounds as if some sides had not been among them."""

@@ -1,4 +1,8 @@
-"""The calls that a plan times: each side on memory of its own, allocated in the plan's order, and checked first."""
+"""The calls that a plan times, each checked first.
+
+All sides read the same memory, filled anew before each call. On memory of its own the same kernel was up to 6 % faster or
+slower against itself, for as long as the process lived (docs/benchmarking.md).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import statistics
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +19,7 @@ from torch import Tensor
 
 from tilewright.bench import blame, flags
 from tilewright.bench.deadline import deadline
+from tilewright.bench.draws import write
 from tilewright.bench.held import Held, Side, in_memory
 from tilewright.bench.plan import AGAIN, CONTROL, OURS, OWN_SIDES
 from tilewright.bench.timer import MachineTimer
@@ -57,18 +63,24 @@ def prepare(
     swapped: bool,
     slowdown: float,
 ) -> Sides:
-    """Ours twice, ours made slower by a known share, and those of the others that run here and compute the same."""
+    """Ours twice, ours made slower by a known share, and those of the others that run here and compute the same.
+
+    Args:
+        swapped: the sides are run for the first time in reverse order.
+        slowdown: of the control, at least.
+    """
     sides = Sides()
     applicable = {name: side for name, side in others.items() if _applies(sides, name, side, inputs, expected)}
     run = {OURS: ours, AGAIN: ours, **applicable}
-    own = _own_memory(sides, list(run), inputs, swapped)
-    held = {name: Held(side, own[name], tuple(mutates) if side is ours else ()) for name, side in run.items()}
-    calls = _ready(sides, held, timer)
+    memory = inputs.copy()
+    refill = partial(write, memory, inputs)
+    held = {name: Held(side, memory, tuple(mutates) if side is ours else ()) for name, side in run.items()}
+    calls = _ready(sides, held, timer, refill, swapped=swapped)
     _compare_layouts(sides, {name: held[name] for name in calls})
-    sides.typical = statistics.median(timer.time(calls[OURS]).seconds for _ in range(_PROBES))
+    sides.typical = statistics.median(timer.time(calls[OURS], refill).seconds for _ in range(_PROBES))
     slowed = timer.slowed(calls[OURS], slowdown, sides.typical)
-    control = {} if slowed is None else {CONTROL: slowed}
-    sides.slowdown = None if slowed is None else slowdown
+    control = {} if slowed is None else {CONTROL: slowed.call}
+    sides.slowdown = None if slowed is None else slowed.share
     sides.calls = {
         OURS: calls[OURS],
         AGAIN: calls[AGAIN],
@@ -79,10 +91,16 @@ def prepare(
     return sides
 
 
-def _ready(sides: Sides, held: Mapping[str, Held], timer: MachineTimer) -> dict[str, Callable[[], Any]]:
-    """All calls, compiled and allocated before any of them is timed; without baselines that this regime refuses."""
+def _ready(
+    sides: Sides, held: Mapping[str, Held], timer: MachineTimer, refill: Callable[[], None], *, swapped: bool
+) -> dict[str, Callable[[], Any]]:
+    """All calls, compiled and allocated before any of them is timed; without baselines that this regime refuses.
+
+    In the order given or, swapped, in reverse: what a side keeps for itself comes to lie elsewhere.
+    """
     calls = {}
-    for name, one in held.items():
+    for name, one in reversed([*held.items()]) if swapped else held.items():
+        refill()
         try:
             calls[name] = timer.ready(one)
             error: Exception | None = one.error
@@ -96,15 +114,6 @@ def _ready(sides: Sides, held: Mapping[str, Held], timer: MachineTimer) -> dict[
         calls.pop(name, None)
         sides.notes.append(f"baseline {name} cannot be timed ({words})")
     return calls
-
-
-def _own_memory(sides: Sides, names: list[str], inputs: Inputs, swapped: bool) -> dict[str, Inputs]:
-    """A copy of the inputs for each side, made in the order given or, swapped, in reverse."""
-    size = sum(t.numel() * t.element_size() for t in inputs.tensors.values())
-    if len(names) * size > 0.5 * free_bytes(inputs):
-        sides.conditions.append(f"all sides read the same inputs: {len(names)} copies do not fit the memory")
-        return dict.fromkeys(names, inputs.copy())
-    return {name: inputs.copy() for name in (reversed(names) if swapped else names)}
 
 
 def free_bytes(inputs: Inputs) -> int:

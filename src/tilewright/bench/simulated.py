@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.bench.timer import Reading, nothing
+from tilewright.bench.timer import Reading, Slowed, nothing
 
 Array = NDArray[np.float64]
 BASE_MHZ = 1980.0
@@ -145,7 +145,7 @@ class SimulatedTimer:
     def conditions(self) -> tuple[str, ...]:
         return ()
 
-    def slowed(self, call: Callable[[], Any], share: float, typical: float) -> Callable[[], Any]:
+    def slowed(self, call: Callable[[], Any], share: float, typical: float) -> Slowed:
         if not isinstance(call, SimulatedCall):
             raise TypeError(f"the simulated timer times SimulatedCall, not {call!r}")
-        return SimulatedCall(call.seconds * (1 + share))
+        return Slowed(SimulatedCall(call.seconds * (1 + share)), share)

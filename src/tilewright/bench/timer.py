@@ -21,10 +21,20 @@ def nothing() -> None:
 
 @dataclass(frozen=True)
 class Reading:
-    """One timed call, and the clock it ran at where that is known."""
+    """One timed call, and the clock it ran at where that is known; ``leaked`` is whether what the host takes to launch it
+    may be in its time, though it is not what is timed."""
 
     seconds: float
     clock_mhz: float | None = None
+    leaked: bool = False
+
+
+@dataclass(frozen=True)
+class Slowed:
+    """A call made slower by a known share of its time."""
+
+    call: Callable[[], Any]
+    share: float
 
 
 class Timer(Protocol):
@@ -44,8 +54,9 @@ class Timer(Protocol):
     def conditions(self) -> tuple[str, ...]:
         """What, since this was asked last, made the machine unfit to time on, such as a throttled or shared GPU."""
 
-    def slowed(self, call: Callable[[], Any], share: float, typical: float) -> Callable[[], Any] | None:
-        """The call made slower by a known ``share`` of its ``typical`` seconds; None where this timer cannot."""
+    def slowed(self, call: Callable[[], Any], share: float, typical: float) -> Slowed | None:
+        """The call made slower by ``share`` of its ``typical`` seconds, by more where no less can be added; None where
+        this timer cannot."""
 
 
 class MachineTimer(Timer, Protocol):
@@ -80,7 +91,7 @@ class HostTimer:
     def conditions(self) -> tuple[str, ...]:
         return ()
 
-    def slowed(self, call: Callable[[], Any], share: float, typical: float) -> Callable[[], Any] | None:
+    def slowed(self, call: Callable[[], Any], share: float, typical: float) -> Slowed:
         def longer() -> None:
             start = _clock()
             call()
@@ -89,4 +100,4 @@ class HostTimer:
             while _clock() < until:
                 pass
 
-        return longer
+        return Slowed(longer, share)

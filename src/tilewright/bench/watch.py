@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from tilewright.bench import blame, flags, repeats
-from tilewright.bench.draws import Draws
+from tilewright.bench.draws import Draws, write
 from tilewright.bench.held import Held, in_memory
 from tilewright.bench.repeats import Repeats
 from tilewright.bench.sides import first_line
@@ -162,9 +162,9 @@ class Watch:
         for inputs in self._draws.further(repeats.TRIALS):  # made ahead: what making them leaves in caches is not timed
 
             def timed(inputs: Inputs = inputs) -> float:
-                self._draws.fill_from(memory, inputs)
+                write(memory, inputs)
                 self._timer.time(self._calls[side], partial(self._draws.fill, memory, 0))
-                return self._timer.time(self._calls[side], partial(self._draws.fill_from, memory, inputs)).seconds
+                return self._timer.time(self._calls[side], partial(write, memory, inputs)).seconds
 
             yield timed
 

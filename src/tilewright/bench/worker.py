@@ -12,6 +12,7 @@ from tilewright.bench import baselines, draws, stats
 from tilewright.bench.described import bytes_read, bytes_written, described
 from tilewright.bench.device import DeviceTimer
 from tilewright.bench.held import Side
+from tilewright.bench.plan import AGAIN, CONTROL
 from tilewright.bench.rounds import Rounds, by_side, take
 from tilewright.bench.sides import Sides, baseline_sides, first_line, free_bytes, prepare
 from tilewright.bench.tampering import Guard
@@ -122,6 +123,11 @@ def _measurement(
 ) -> Measurement:
     if not rounds.stationary:
         sides.conditions.append("times still moved when the warm-up had to end")
+    sides.conditions += [
+        f"launch latency is inside times of {side}: it waits for the GPU, or is too slow to queue"
+        for side in rounds.leaking()
+        if side not in (AGAIN, CONTROL)
+    ]
     clocks = [reading.clock_mhz for reading in rounds.readings if reading.clock_mhz is not None]
     knows_clocks = len(clocks) == len(rounds.readings)
     apart = stats.lowered(by_side(rounds.order, clocks, len(rounds.sides))) if knows_clocks else np.zeros(0, dtype=bool)

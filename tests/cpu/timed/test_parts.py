@@ -9,13 +9,15 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from tilewright.bench import hold, stamps
+from tilewright.bench import hold, sides, stamps
 from tilewright.bench.ceiling import Ceiling
 from tilewright.bench.deadline import deadline
 from tilewright.bench.described import bytes_read
 from tilewright.bench.launched import products
 from tilewright.bench.machine import Machine
+from tilewright.bench.timer import HostTimer
 from tilewright.hardware import clocks
+from tilewright.spec import golden
 from tilewright.spec.inputs import Inputs
 
 
@@ -51,20 +53,18 @@ def test_a_hold_grows_with_what_it_has_to_cover_and_gives_up_on_calls_that_wait(
     monkeypatch.setattr(hold, "_Event", Event)
     monkeypatch.setattr(hold, "_sleep", held.append)
     monkeypatch.setattr(Event, "is_free", False)
-    own = hold.Hold(1e9)
-    own.begin()
+    own = hold.Hold()
+    own.begin(1e9)
     time.sleep(0.002)
-    own.end()
-    own.begin()
+    assert not own.end()
+    own.begin(1e9)
     assert held[1] > held[0]
     assert held[1] >= 1.5e9 * 0.002
     own.end()
-    assert own.condition() is None
     Event.is_free = True
     for _ in range(20):
-        own.begin()
-        own.end()
-    assert "waits for the GPU" in own.condition()
+        own.begin(1e9)
+        assert own.end()
     assert held[-1] < held[1]
 
 
@@ -111,3 +111,26 @@ def test_a_throttled_or_shared_gpu_is_said_once_and_so_is_a_silent_driver(monkey
     assert machine.watts[0] == 690.0
     monkeypatch.setattr(clocks, "read", lambda: None)
     assert "nvidia-ml-py" in Machine().conditions()[0]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_all_sides_read_the_same_memory_and_are_first_run_in_the_plans_order(swapped):
+    order = []
+
+    def side(name):
+        def run(inputs):
+            order.append(name)
+            return inputs.args[0].add_(1)
+
+        return run
+
+    inputs = Inputs((torch.zeros(4),), {}, ("x",))
+    expected = golden.expect(lambda x: x + 1, inputs, label="a")
+    found = sides.prepare(
+        side("ours"), {"other": side("other")}, inputs, expected, HostTimer(), mutates=("x",), swapped=swapped, slowdown=0.02
+    )  # fmt: skip
+    assert order[1:4] == (["other", "ours", "ours"] if swapped else ["ours", "ours", "other"])
+    assert len({id(held.memory) for held in found.held.values()}) == 1
+    assert found.held["other"].memory.tensors["x"].tolist() == [1.0] * 4  # filled anew before each call that adds 1
+    assert inputs.args[0].tolist() == [0.0] * 4
+    assert found.slowdown == 0.02
