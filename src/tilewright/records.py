@@ -341,9 +341,10 @@ class Measurement:
 
     ``order`` holds the side of each sample, as an index into ``sides``; a round is every side twice, in an order drawn
     anew and then backwards. ``apart`` are the rounds in which the clock had dropped: kept here, left out of ratios.
-    ``swapped`` is whether the sides' memory was allocated in reverse order. ``conditions`` say what made the machine
-    unfit meanwhile. ``slowdown`` is by how much the control was made slower, None where there was none.
-    ``moved`` are bytes, read and written, of one call. ``revision`` is the commit of the operator's file.
+    ``swapped`` is whether the sides were first run in reverse order. ``conditions`` say what made the machine unfit
+    meanwhile. ``slowdown`` is by how much the control was made slower, None where there was none.
+    ``moved`` are bytes, read and written, of one call. ``revision`` is the commit of the operator's file, ``fingerprint``
+    a hash of all that was asked for and of that file.
     ``launch_overhead`` is what an empty kernel takes by the same timer, ``bound_seconds`` the least that a call can take
     by the ceilings measured on the card. ``kernels`` are the names of what each side launched, ``precisions`` those of
     its library products. ``temperatures`` (°C) and ``watts`` are NVML's, in the order taken.
@@ -373,6 +374,7 @@ class Measurement:
     precisions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     temperatures: tuple[float, ...] = ()
     watts: tuple[float, ...] = ()
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,19 @@
 """The bench stage on CPU callables, through real child processes."""
 
+from dataclasses import replace
+
 import host_callables
 import pytest
 
 import tilewright as tw
-from tilewright.bench import stage
+from tilewright.bench import resume, stage
 from tilewright.bench.plan import AGAIN, CONTROL, OURS
 from tilewright.errors import UsageError
+from tilewright.hardware.probe import environment
 from tilewright.process import Limits
-from tilewright.records import Measured, Note
+from tilewright.records import Measured, Note, drain
+from tilewright.spec.load import address
+from tilewright.store.db import Store
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +52,30 @@ def test_measurements_hold_every_sample_of_every_side(benched):
         assert m.sides == (OURS, AGAIN, CONTROL, "double", "slept", "eager")
         assert len(m.order) == len(m.seconds) == 12 * (len(m.seconds) // 12)
         assert m.slowdown == 0.02
+
+
+def test_an_interrupted_run_is_gone_on_with_where_all_is_as_it_was(benched, tmp_path):
+    taken = [event.measurement for event in benched[1] if isinstance(event, Measured)]
+    operator, here = host_callables.own_softmax, environment()
+    options = stage.BenchOptions(device="cpu", seconds=0.05, compile=False, shapes=("small", "last"))
+
+    def measured(store, **changed):
+        kept = resume.interrupted(store, operator.name, here)
+        events = []
+        drain(stage.run(operator, address(operator), replace(options, kept=kept, **changed)), events.append)
+        return [event.measurement for event in events if isinstance(event, Measured)]
+
+    with Store(tmp_path / "store.db") as store:
+        run = store.begin_run("bench host_callables.py", [operator.name], here)
+        store.add(run, taken[0])
+        assert resume.interrupted(store, operator.name, replace(here, triton="0")) == {}
+        again = measured(store)
+        assert again[0] == taken[0]
+        assert again[1].shape == "last"
+        assert again[1].seconds != taken[1].seconds
+        assert measured(store, seed=1, shapes=("small",))[0].seconds != taken[0].seconds
+        store.finish_run(run, 0, "done")
+        assert resume.interrupted(store, operator.name, here) == {}
 
 
 def test_trouble_is_one_line_each_and_the_rest_goes_on(monkeypatch):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tilewright.bench import engine, recorded, revisions
+from tilewright.bench import engine, recorded, resume, revisions
 from tilewright.bench.plan import PLANS, QUICK, Plan, is_swapped
 from tilewright.bench.worker import Job, in_process
 from tilewright.errors import ChildFailed, LauncherFailed, NoGpu, UsageError
@@ -31,7 +31,10 @@ DEFAULT_SHAPE = "default"
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """What to time, and by which plan; ``seconds`` per shape, None as planned; ``shapes`` None are those declared."""
+    """What to time, and by which plan; ``seconds`` per shape, None as planned; ``shapes`` None are those declared.
+
+    ``kept`` are measurements of an interrupted run, by fingerprint, which need not be made again.
+    """
 
     device: str = "cuda"
     shapes: Sequence[str] | None = None
@@ -47,6 +50,7 @@ class BenchOptions:
     configs: Mapping[str, Config] | None = None
     limit_seconds: float = 300.0
     memory_bytes: int = 100 * 2**30
+    kept: Mapping[str, Measurement] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,10 +134,15 @@ class _Children:
         self._worker: Worker | None = None
         self._process = -1
         self._noted: set[str] = set()
-        self._revision = revisions.of(source_file(operator))
+        self._source = source_file(operator)
+        self._revision = revisions.of(self._source)
 
     def take(self, process: int, shape: str) -> tuple[list[Event], Measurement]:
         """Raises what the child raised, and ChildFailed where it died or passed its limits."""
+        job = self._job(process, shape)
+        fingerprint = resume.fingerprint(job, self._source)
+        if fingerprint in self._options.kept:
+            return [], self._options.kept[fingerprint]
         if process != self._process:
             self.close()
             self._process = process
@@ -142,13 +151,13 @@ class _Children:
         events: list[Event] = []
         limits = Limits(self._options.limit_seconds, self._options.memory_bytes)
         try:
-            self._worker.submit("tilewright.bench.worker:measure_shape", {"job": self._job(process, shape)}, limits)
+            self._worker.submit("tilewright.bench.worker:measure_shape", {"job": job}, limits)
             found: Measurement = self._worker.result(events.append)
         except ChildFailed:
             self._worker.kill()
             self._worker = None
             raise
-        return self._news(events), found
+        return self._news(events), replace(found, fingerprint=fingerprint)
 
     def _job(self, process: int, shape: str) -> Job:
         options, case = self._options, self._shapes[shape]

@@ -40,6 +40,9 @@ def command(
     case: common.CaseOption = None,
     dtype: common.Dtype = None,
     seconds: common.Seconds = None,
+    go_on: Annotated[
+        bool, typer.Option("--resume", help="Go on where the latest bench of this operator was interrupted.")
+    ] = False,
     regime: Annotated[
         str | None,
         typer.Option(
@@ -87,9 +90,14 @@ def command(
                 regime=regime,
                 baselines=baselines.split(",") if baselines else None,
                 seed=seed,
+                kept=_kept(operator, session) if go_on else {},
             )
             reference = _reference(against, operator, session)
-            reports.append(bench(session, operator, options, judged_by_changes=reference is not None))
+            try:
+                reports.append(bench(session, operator, options, judged_by_changes=reference is not None))
+            except KeyboardInterrupt:
+                session.console.line("--resume goes on from here" if not no_store else "nothing is kept: --no-store")
+                raise
             if reference is not None:
                 changes += compared(session, operator, options, reference, reports[-1])
         _write(session, f"bench {target}", reports, changes, markdown, html)
@@ -108,6 +116,22 @@ def bench(session: common.Session, operator: Any, options: Any, *, judged_by_cha
     session.console.comparisons(list(report.comparisons))
     session.worsen(report.failure_code if judged_by_changes else report.exit_code)
     return report
+
+
+def _kept(operator: Any, session: common.Session) -> Any:
+    """What an interrupted run had measured.
+
+    Raises:
+        UsageError: there is none to go on with.
+    """
+    resume = importlib.import_module("tilewright.bench.resume")
+    found = resume.interrupted(session.store, operator.name, session.environment)
+    if not found:
+        raise UsageError(
+            f"--resume: the latest bench of {operator.name} in the store was not interrupted here",
+            "leave --resume out",
+        )
+    return found
 
 
 def _reference(against: str | None, operator: Any, session: common.Session) -> Any:
