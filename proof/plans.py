@@ -19,8 +19,9 @@ from tilewright.bench.verdict import Judgement, Subject, judge, noise_floor
 
 SIDES = 4
 OURS, AGAIN, CONTROL, THEIRS = range(SIDES)
-ROUNDS = 40
-"""Of one process: eight samples each, so of a 1 ms call about what 2 s allow, with flushes and launches."""
+ROUNDS = 100
+"""Of one process, eight samples each: what a call of half a millisecond gets in 2 s on an H200 (68 to 150 rounds of calls
+of 500 to 740 µs in ``results/bench_h200_separate_memory.json``)."""
 
 
 @dataclass(frozen=True)
