@@ -12,3 +12,9 @@ def part(number: int, total: int, one: str, verb: tuple[str, str] = ("", "")) ->
     """``1 of 1 case``, ``3 of 8 cases``; with a verb in singular and plural, ``1 of 8 cases fits``."""
     said = verb[0] if 1 in (number, total) else verb[1]
     return f"{number} of {count(total, one)}" + (f" {said}" if said else "")
+
+
+def percent(share: float) -> str:
+    """``1 %``, ``0.35 %``, ``180 %``: two digits, and no exponent however large."""
+    value = 100 * share
+    return f"{value:.0f} %" if abs(value) >= 99.5 else f"{value:.2g} %"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.wording import count, part
+from tilewright.wording import count, part, percent
 
 
 @pytest.mark.parametrize(("number", "said"), [(None, "0 cases"), (0, "0 cases"), (1, "1 case"), (2, "2 cases")])
@@ -27,3 +27,10 @@ def test_irregular_plurals_are_given():
 def test_part(number, total, said):
     assert part(number, total, "case", ("fits", "fit")) == said
     assert part(number, total, "case") == said.rsplit(" ", 1)[0]
+
+
+@pytest.mark.parametrize(
+    ("share", "said"), [(0.01, "1 %"), (0.00352, "0.35 %"), (0.994, "99 %"), (1.8, "180 %"), (-0.02, "-2 %")]
+)
+def test_percent(share, said):
+    assert percent(share) == said

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tilewright.bench.stats import TAIL, Estimate
 from tilewright.records import Verdict
-from tilewright.wording import count
+from tilewright.wording import count, percent
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ def _why(subject: Subject, alone: Verdict | None, margin: float, comparisons: in
     if subject.saw_control is False:
         return "this plan did not see the known slowdown of its control"
     if subject.noise_floor > margin:
-        return f"ours against itself strays up to {100 * subject.noise_floor:.2g} %, more than the margin of {100 * margin:.2g} %"
+        return f"ours against itself strays up to {percent(subject.noise_floor)}, more than the margin of {percent(margin)}"
     low, high = subject.ratio.interval()
     if max(high / low - 1, 0) > 2 * margin:
-        return f"the interval is wider than the margins of {100 * margin:.2g} % on both sides"
-    return f"the interval reaches over the margin of {100 * margin:.2g} %"
+        return f"the interval is wider than the margins of {percent(margin)} on both sides"
+    return f"the interval reaches over the margin of {percent(margin)}"

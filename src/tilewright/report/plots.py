@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tilewright.records import Change, Comparison, Disagreement, Timing, Trial
 from tilewright.report import svg, tables, words
 from tilewright.report.svg import LINE, PAD, WIDTH
+from tilewright.wording import percent
 
 MAX_BARS = 24
 MAX_DOTS = 200
@@ -242,7 +243,7 @@ def course(timings: Sequence[Timing]) -> str:
     body: list[str] = []
     y = float(PAD)
     for timing, one in zip(sides, logs, strict=True):
-        body.append(svg.text(PAD, y + 10, f"{timing.side} over time, ±{100 * math.expm1(reach):.2g} %", "soft"))
+        body.append(svg.text(PAD, y + 10, f"{timing.side} over time, ±{percent(math.expm1(reach))}", "soft"))
         middle = y + LINE + COURSE_HEIGHT / 2
         body.append(svg.line(PAD, middle, WIDTH - PAD, middle, "rule"))
         step = (WIDTH - 2 * PAD) / len(one)

@@ -24,6 +24,7 @@ from tilewright.records import (
 )
 from tilewright.wording import count as count
 from tilewright.wording import part as part
+from tilewright.wording import percent
 
 # Escape sequences whole (CSI, OSC, two-character ones), then every other control character but the newline.
 _ESCAPES = re.compile(
@@ -272,20 +273,20 @@ def change(ratio: float | None) -> str:
     """By how much an operator became faster or slower at a change point."""
     if ratio is None:
         return ""
-    return f"{100 * (ratio - 1):.2g} % faster" if ratio > 1 else f"{100 * (1 / ratio - 1):.2g} % slower"
+    return f"{percent(ratio - 1)} faster" if ratio > 1 else f"{percent(1 / ratio - 1)} slower"
 
 
 def plan_lines(comparison: Comparison) -> list[str]:
     """What a comparison's plan was, and what it made of a call that is slower by a known share."""
     if not comparison.plan or comparison.margin is None:
         return []
-    margin = f"{100 * comparison.margin:.2g} %"
+    margin = percent(comparison.margin)
     number = len(comparison.processes)
     seen = "" if number > 1 else "; what another process would say is allowed for, not measured: --gate measures it"
     lines = [f"{comparison.shape}: {count(number, 'process', 'processes')}, margin {margin}{seen}"]
     if comparison.control_ratio is not None and comparison.slowdown is not None:
-        known, found = 100 * comparison.slowdown, 100 * (comparison.control_ratio - 1)
-        lines.append(f"{comparison.shape}: a call made {known:.2g} % slower measured {found:.2g} % slower")
+        known, found = percent(comparison.slowdown), percent(comparison.control_ratio - 1)
+        lines.append(f"{comparison.shape}: a call made {known} slower measured {found} slower")
     return lines
 
 
