@@ -300,6 +300,8 @@ class Trial:
     """What became of one Config on one Target.
 
     ``predicted_seconds`` is the plain model's, ``median_seconds`` measured (None where no GPU was).
+    ``features`` are further numbers known without a GPU, by name. Trials of equal ``binary`` launch the same; "" is
+    not known.
     """
 
     operator: str
@@ -318,6 +320,8 @@ class Trial:
     low_seconds: float | None = None
     high_seconds: float | None = None
     error_over_tolerance: float | None = None
+    features: Mapping[str, float] = field(default_factory=dict)
+    binary: str = ""
 
 
 @dataclass(frozen=True)
