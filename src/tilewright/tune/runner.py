@@ -1,0 +1,57 @@
+"""What measures points, whatever it is: children on the GPUs of this host, a cluster, recorded trials, a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Status = Literal["timed", "wrong", "failed"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the measurement of one point went; seconds of one call.
+
+    ``abandoned`` is whether it was given up after a first short timing, as clearly slower than the best: ``seconds`` is
+    a lower bound then. ``error`` says why it failed, is wrong or was abandoned.
+    """
+
+    index: int
+    status: Status
+    seconds: float | None = None
+    low: float | None = None
+    high: float | None = None
+    error: str = ""
+    abandoned: bool = False
+    error_over_tolerance: float | None = None
+
+    @property
+    def told(self) -> float | None:
+        """What a Search is told: None where there is no time."""
+        return self.seconds if self.status == "timed" else None
+
+
+class Runner(Protocol):
+    """Measures points by their index, ``capacity`` of them at a time."""
+
+    capacity: int
+
+    def submit(self, index: int, best: float | None = None) -> None:
+        """Starts measuring a point. ``best`` are the seconds of the fastest so far: what is clearly slower is abandoned."""
+
+    def results(self, timeout: float | None = None) -> Sequence[Outcome]:
+        """What has ended since this was asked last; waits for the first, ``timeout`` seconds at most (None: for ever).
+
+        Empty where nothing ended meanwhile, or nothing is being measured.
+        """
+
+    def close(self) -> None:
+        """Ends what is being measured."""
+
+
+class Duelling(Runner, Protocol):
+    """A runner that can let points meet: timed in turns in one process, so that what drifts hits all of them alike."""
+
+    def duel(self, indices: Sequence[int], *, seconds: float, seed: int) -> Mapping[int, Sequence[float]]:
+        """Seconds of each point in each round; a point that failed meanwhile is left out."""
