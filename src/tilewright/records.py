@@ -302,6 +302,8 @@ class Trial:
     ``predicted_seconds`` is the plain model's, ``median_seconds`` measured (None where no GPU was).
     ``features`` are further numbers known without a GPU, by name. Trials of equal ``binary`` launch the same; "" is
     not known.
+    What it holds for (None where that is not known): ``source`` is a hash of the operator's own functions and kernels,
+    ``code`` one of all launches as the compiler and the chip get them, ``device`` the board it was measured on.
     """
 
     operator: str
@@ -322,6 +324,11 @@ class Trial:
     error_over_tolerance: float | None = None
     features: Mapping[str, float] = field(default_factory=dict)
     binary: str = ""
+    source: str | None = None
+    code: str | None = None
+    device: str | None = None
+    triton: str | None = None
+    ptxas: str | None = None
 
 
 @dataclass(frozen=True)

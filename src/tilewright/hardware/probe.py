@@ -51,7 +51,7 @@ def environment() -> Environment:
         python=platform.python_version(),
         torch=_version("torch"),
         triton=_version("triton"),
-        ptxas=_ptxas_version(),
+        ptxas=ptxas_version(),
         cuda=clocks.cuda_version(),
         numpy=_version("numpy"),
         tilewright=_version("tilewright") or "not installed",
@@ -77,13 +77,18 @@ def _cpu_name() -> str:
 
 
 @cache
-def _ptxas_version() -> str | None:
-    """Of the ptxas in Triton's wheel, found without importing Triton."""
+def ptxas_version() -> str | None:
+    """Of the ptxas that Triton takes, ``TRITON_PTXAS_PATH`` or that in its wheel, found without importing Triton."""
+    if named := os.environ.get("TRITON_PTXAS_PATH"):
+        return _version_of_ptxas(Path(named))
     try:
         distribution = importlib.metadata.distribution("triton")
     except importlib.metadata.PackageNotFoundError:
         return None
-    tool = Path(str(distribution.locate_file("triton/backends/nvidia/bin/ptxas")))
+    return _version_of_ptxas(Path(str(distribution.locate_file("triton/backends/nvidia/bin/ptxas"))))
+
+
+def _version_of_ptxas(tool: Path) -> str | None:
     if not tool.is_file():
         return None
     words = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False).stdout.split()

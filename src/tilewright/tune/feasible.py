@@ -9,6 +9,7 @@ from triton.runtime.errors import OutOfResources
 
 from tilewright.errors import TilewrightError
 from tilewright.hardware.occupancy import occupancy, waves
+from tilewright.hardware.probe import ptxas_version
 from tilewright.hardware.target import Target
 from tilewright.launch.capture import every_config, record
 from tilewright.launch.compile import Cache, Compiled, Lowered, compile_many, compile_one, lower
@@ -16,9 +17,10 @@ from tilewright.launch.host import failure
 from tilewright.launch.launch import Launch
 from tilewright.launch.warmup import Needs
 from tilewright.records import Case, Config, Event, Note, Progress, Resources, Trial, Tried
+from tilewright.runtime.table import triton_version
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.operator import Operator
-from tilewright.tune import prior
+from tilewright.tune import keys, prior
 
 WORKERS = 2
 
@@ -60,7 +62,13 @@ def survey(
 ) -> Generator[Event, None, list[Trial]]:
     """Compiles every configuration that fits; yields a Trial for each, returns them best predicted first."""
     needs = _compiling(target, cache)
-    candidates = [_catch(operator, case, inputs, config, target, needs) for config in configs]
+    blank = replace(
+        Trial(operator.name, case, Config({}), target.name, "compiled"),
+        source=keys.source_of(operator),
+        triton=triton_version(),
+        ptxas=ptxas_version(),
+    )
+    candidates = [_catch(operator, inputs, replace(blank, config=config), target, needs) for config in configs]
     alive = [c for c in candidates if c.trial.status == "compiled"]
     yield from _shared_first(alive, target, cache, workers)
     alive = [c for c in alive if c.trial.status == "compiled"]
@@ -84,9 +92,9 @@ def _rank(trial: Trial) -> tuple[int, float, int, float]:
     return order[trial.status], seconds, -(trial.shared or 0), trial.waves or 0.0
 
 
-def _catch(operator: Operator, case: Case, inputs: Inputs, config: Config, target: Target, needs: Needs) -> Candidate:
+def _catch(operator: Operator, inputs: Inputs, trial: Trial, target: Target, needs: Needs) -> Candidate:
     """Catches a configuration's launches and lowers them; a Trial that failed where that is refused."""
-    trial = Trial(operator.name, case, config, target.name, "compiled")
+    config = trial.config
     try:
         if operator.space is not None:
             launches = record(operator, inputs, target, config, needs=needs)
@@ -96,7 +104,8 @@ def _catch(operator: Operator, case: Case, inputs: Inputs, config: Config, targe
                 for launch in record(operator, inputs, target, choose=every_config, needs=needs)
                 if launch.config in (None, config)
             ]
-        return Candidate(config, trial, launches, [lower(launch, target) for launch in launches])
+        lowered = [lower(launch, target) for launch in launches]
+        return Candidate(config, replace(trial, code=keys.code_of(launches, lowered)), launches, lowered)
     except OutOfResources as error:  # a kernel that the launcher compiled ahead
         reason = _too_much_shared(error.required, target) if error.name == "shared memory" else str(error)
         return Candidate(config, replace(trial, status="infeasible", reason=reason), [], [])

@@ -132,6 +132,7 @@ class _Bench:
             result = self._ask("measure", config=trial.config, seconds=self._options.trial_seconds)
         except TilewrightError as error:
             return replace(trial, status="failed", reason=error.what)
+        trial = replace(trial, device=gpu_name())
         if result.median is None:
             reason = f"{result.error_over_tolerance:.3g} times the tolerance"
             return replace(trial, status="wrong", reason=reason, error_over_tolerance=result.error_over_tolerance)
