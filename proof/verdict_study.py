@@ -1,6 +1,6 @@
 """How often verdicts and intervals of the bench stage are right, on machines whose noise is known; others beside them.
 
-    python proof/verdict_study.py [plans]      # 1000 plans a row unless said, some minutes on one core
+    python proof/verdict_study.py [plans]      # 3000 plans a row unless said, a quarter of an hour on one core
 
 Writes ``results/verdicts.json``; ``write_benchmarking.py`` makes the tables of docs/benchmarking.md from it. In
 ``ours``, FASTER is a slowdown of the baseline that was found.
@@ -23,7 +23,7 @@ from results import keep
 from tilewright.bench.plan import GATE, QUICK, Plan
 from tilewright.bench.stats import of_processes
 
-PLANS = 1000
+PLANS = 3000
 CHUNK = 50  # plans at a time: a few hundred megabytes at most
 SHAPES = 10
 """Of the runs that judge several shapes together."""

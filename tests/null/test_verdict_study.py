@@ -1,4 +1,4 @@
-"""A small sample of the study of verdicts: what ``proof/test_verdicts.py`` asks of a thousand plans in each row."""
+"""A small sample of the study of verdicts: what ``proof/test_verdicts.py`` asks of three thousand plans in each row."""
 
 import json
 
