@@ -147,11 +147,11 @@ class ToolMissing(TilewrightError):
 class ChildFailed(TilewrightError):
     """A child process ended without an answer: it crashed, hung, or outgrew its memory.
 
-    ``reason`` is ``"crashed"``, ``"timeout"`` or ``"memory"``.
+    ``reason`` is ``"crashed"``, ``"timeout"`` or ``"memory"``; ``signal`` the one that ended it, if one did.
     """
 
     exit_code = 4
 
-    def __init__(self, what: str, remedy: str = "", reason: str = "crashed") -> None:
+    def __init__(self, what: str, remedy: str = "", reason: str = "crashed", signal: int | None = None) -> None:
         super().__init__(what, remedy)
-        self.reason = reason
+        self.reason, self.signal = reason, signal

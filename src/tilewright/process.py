@@ -215,7 +215,7 @@ class Worker:
         code = self._process.wait()
         self.kill()
         if code < 0:
-            return ChildFailed(f"the process died of {signal.Signals(-code).name}", reason="crashed")
+            return ChildFailed(f"the process died of {signal.Signals(-code).name}", reason="crashed", signal=-code)
         return ChildFailed(f"the process ended with exit code {code}", reason="crashed")
 
 

@@ -303,7 +303,9 @@ class Trial:
     ``features`` are further numbers known without a GPU, by name. Trials of equal ``binary`` launch the same; "" is
     not known.
     What it holds for (None where that is not known): ``source`` is a hash of the operator's own functions and kernels,
-    ``code`` one of all launches as the compiler and the chip get them, ``device`` the board it was measured on.
+    ``code`` one of all launches as the compiler and the chip get them, ``device`` the board it was measured on,
+    ``regime`` what was timed. ``abandoned`` is whether it was given up after a few calls, as clearly slower than the
+    best: ``median_seconds`` is then the fastest of these.
     """
 
     operator: str
@@ -329,6 +331,8 @@ class Trial:
     device: str | None = None
     triton: str | None = None
     ptxas: str | None = None
+    regime: str | None = None
+    abandoned: bool = False
 
 
 @dataclass(frozen=True)

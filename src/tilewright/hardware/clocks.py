@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -40,13 +41,34 @@ def _ask(question: Callable[[Any, Any], Any]) -> Any | None:
     if nvml is None:
         return None
     with contextlib.suppress(nvml.NVMLError):
-        return question(nvml, nvml.nvmlDeviceGetHandleByIndex(0))
+        return question(nvml, _device(nvml))
     return None
+
+
+def _device(nvml: Any) -> Any:
+    """The one GPU that this process was given by its UUID, as a child of the tuner is; else the first."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if given.startswith("GPU-") and "," not in given:
+        return nvml.nvmlDeviceGetHandleByUUID(given)
+    return nvml.nvmlDeviceGetHandleByIndex(0)
 
 
 def device_name() -> str | None:
     name = _ask(lambda nvml, device: nvml.nvmlDeviceGetName(device))
-    return name.decode() if isinstance(name, bytes) else name
+    return None if name is None else _text(name)
+
+
+def _text(words: str | bytes) -> str:
+    return words.decode() if isinstance(words, bytes) else words
+
+
+def devices() -> list[tuple[str, str]]:
+    """UUID and name of each GPU that NVML sees, the ones this process may not use included."""
+    nvml = _nvml()
+    if nvml is None:
+        return []
+    handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
+    return [(_text(nvml.nvmlDeviceGetUUID(device)), _text(nvml.nvmlDeviceGetName(device))) for device in handles]
 
 
 def architecture() -> str | None:

@@ -43,6 +43,15 @@ class Cache(Protocol):
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What a launch asks Triton's own cache for: its name and hash of the source, and all options."""
+
+    name: str
+    source: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Lowered:
     """Frontend TTIR of a launch for a Target: all that the compiler behind the frontend needs."""
 
@@ -50,6 +59,7 @@ class Lowered:
     ttir: str
     target: tuple[str, Any, int]
     options: Mapping[str, Any]
+    asked: Asked | None = None
 
     @property
     def key(self) -> str:
@@ -85,28 +95,43 @@ class Specialised:
 
     @property
     def key(self) -> tuple[Any, ...]:
+        return (*self.key_but_options, repr(self.options))
+
+    @property
+    def key_but_options(self) -> tuple[Any, ...]:
         kernel = self.launch.kernel
-        parts = (self.signature, self.constexprs, self.attributes, self.options, self.chip)
+        parts = (self.signature, self.constexprs, self.attributes, self.chip)
         return (id(kernel), kernel.cache_key, *map(repr, parts))
 
     def lower(self) -> Lowered:
-        """Frontend TTIR, before any pass.
+        """Frontend TTIR, before any pass; raises as :meth:`ttir` does."""
+        return self.lowered(self.ttir(self.options))
+
+    def ttir(self, options: Any) -> str:
+        """The text of the module that the frontend makes, given options that answer as ours do.
 
         Raises:
             KernelCompileError: Triton rejects the kernel; the message has the user's line.
         """
         try:
-            source = ASTSource(self.launch.kernel, self.signature, self.constexprs, self.attributes)
             context = ir.context()
             ir.load_dialects(context)
             self.backend.load_dialects(context)
-            codegen, modules = self.backend.get_codegen_implementation(self.options), self.backend.get_module_map()
+            codegen, modules = self.backend.get_codegen_implementation(options), self.backend.get_module_map()
             with contextlib.redirect_stdout(sys.stderr):  # a module that fails its verification is printed
-                module = source.make_ir(self.chip, self.options, codegen, modules, context)
+                return str(self._source().make_ir(self.chip, options, codegen, modules, context))
         except Exception as error:
             raise _frontend_error(self.launch, error) from None
+
+    def lowered(self, ttir: str) -> Lowered:
+        """With the text of its module."""
+        source = self._source()
         chip = (self.chip.backend, self.chip.arch, self.chip.warp_size)
-        return Lowered(self.launch.name, str(module), chip, dict(self.launch.options))
+        asked = Asked(source.name, source.hash(), dict(vars(self.options)))
+        return Lowered(self.launch.name, ttir, chip, dict(self.launch.options), asked)
+
+    def _source(self) -> ASTSource:
+        return ASTSource(self.launch.kernel, self.signature, self.constexprs, self.attributes)
 
 
 def lower(launch: Launch, target: Target, *, debug: bool = False, sanitize_overflow: bool = True) -> Lowered:

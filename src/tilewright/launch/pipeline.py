@@ -59,7 +59,7 @@ def compile_ttir(
     ir.load_dialects(context)
     backend.load_dialects(context)
     parsed = backend.parse_options(dict(options))
-    module = _parse(ttir, context)
+    module = parse(ttir, context)
     stages: dict[str, Callable[[Any, dict[str, Any]], Any]] = {}
     backend.add_stages(stages, parsed, Language.TRITON)
     metadata: dict[str, Any] = {"target": GPUTarget(*target), **parsed.__dict__, "triton_version": triton.__version__}
@@ -67,7 +67,7 @@ def compile_ttir(
     log = io.StringIO()
     try:
         for name, stage in stages.items():
-            with _stop_at_allocation(module) if shared_only else _assembler_log(log):
+            with _stop_at_allocation(module) if shared_only else assembler_log(log):
                 module = stage(module, metadata)
             if name in keep:
                 kept[name] = module if isinstance(module, (bytes, str)) else str(module)
@@ -77,12 +77,13 @@ def compile_ttir(
         shared = int(module.get_int_attr("ttg.shared") or 0)
         return Resources(shared, None, None, None, None, parsed.num_warps, time.perf_counter() - started), kept
     except Exception as error:
-        raise KernelCompileError(f"{name}: {_first_words(error)}") from None
+        raise KernelCompileError(f"{name}: {first_words(error)}") from None
     seconds = time.perf_counter() - started
-    return _resources(module, metadata, log.getvalue(), str(target[0]), parsed.num_warps, seconds), kept
+    return resources(module, metadata, log.getvalue(), str(target[0]), parsed.num_warps, seconds), kept
 
 
-def _parse(ttir: str, context: Any) -> Any:
+def parse(ttir: str, context: Any) -> Any:
+    """A module from its text."""
     with tempfile.NamedTemporaryFile("w", suffix=".ttir") as file:  # the binding takes a path only
         file.write(ttir)
         file.flush()
@@ -122,7 +123,7 @@ def _running(add_pass: Callable[..., None], module: Any) -> Callable[..., None]:
 
 
 @contextlib.contextmanager
-def _assembler_log(log: io.StringIO) -> Iterator[None]:
+def assembler_log(log: io.StringIO) -> Iterator[None]:
     """Triton runs ptxas with -v and drops what it says, unless this knob asks for it on stdout."""
     former = knobs.nvidia.dump_ptxas_log
     knobs.nvidia.dump_ptxas_log = True
@@ -133,9 +134,10 @@ def _assembler_log(log: io.StringIO) -> Iterator[None]:
         knobs.nvidia.dump_ptxas_log = former
 
 
-def _resources(
+def resources(
     binary: bytes, metadata: Mapping[str, Any], log: str, backend: str, warps: int, seconds: float
 ) -> Resources:
+    """What a compiled kernel needs, from its binary and from what the assembler said."""
     shared = int(metadata["shared"])
     warps = int(metadata.get("num_warps", warps))  # warp specialisation adds to it
     if backend == "hip":
@@ -170,6 +172,7 @@ def _number(pattern: str, text: str) -> int | None:
     return max(map(int, found)) if found else None
 
 
-def _first_words(error: BaseException) -> str:
+def first_words(error: BaseException) -> str:
+    """An error's kind and first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]

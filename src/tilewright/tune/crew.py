@@ -1,0 +1,157 @@
+"""Children side by side, each at one job; a job that kills its child costs itself, and the child is replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from typing import Any
+
+from tilewright.errors import ChildFailed, TilewrightError
+from tilewright.process import Limits, Worker
+
+_POLL_SECONDS = 0.05
+_STARTS = 3
+"""How often the first task of a new child may end with its child before the crew gives up."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A task and its arguments; ``name`` is how the caller knows it again."""
+
+    name: Any
+    task: str
+    arguments: Mapping[str, Any]
+    limits: Limits
+
+
+@dataclass
+class _Seat:
+    env: Mapping[str, str | None]
+    worker: Worker | None = None
+    job: Job | None = None
+    is_starting: bool = False
+    starts: int = 0
+    retried: Job | None = field(default=None, repr=False)
+
+
+class Crew:
+    """Runs jobs in as many children as there are ``seats``, each given by the variables of its environment.
+
+    A job whose child was killed from outside (SIGKILL: the kernel short of memory, a person) is begun once more.
+
+    Args:
+        first: what each new child does before its first job. Where that fails, nothing can be done: the error is
+            raised by :meth:`ended`.
+    """
+
+    def __init__(
+        self, seats: Sequence[Mapping[str, str | None]], *, first: Job | None = None, **worker_options: Any
+    ) -> None:
+        self._seats = [_Seat(env) for env in seats]
+        self._first = first
+        self._options = worker_options
+
+    @property
+    def capacity(self) -> int:
+        return len(self._seats)
+
+    @property
+    def free(self) -> int:
+        """Seats without a job."""
+        return sum(seat.job is None for seat in self._seats)
+
+    def warm_up(self) -> None:
+        """Starts all children, so that they are ready when jobs come."""
+        for seat in self._seats:
+            if seat.worker is None:
+                self._start(seat)
+
+    def submit(self, job: Job) -> None:
+        """Gives a job to a free child, one that is at hand if possible."""
+        free = [seat for seat in self._seats if seat.job is None]
+        seat = min(free, key=lambda seat: (seat.worker is None, seat.is_starting))
+        seat.job = job
+        if seat.worker is None:
+            self._start(seat)
+        elif not seat.is_starting:
+            self._begin(seat, job)
+
+    def ended(self, timeout: float | None = None) -> list[tuple[Job, Any]]:
+        """Jobs that have ended, with their answers or errors; waits for the first, ``timeout`` seconds at most.
+
+        Raises:
+            TilewrightError: the first task of a child failed.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            found = [ended for seat in self._seats if (ended := self._look(seat)) is not None]
+            left = None if deadline is None else deadline - time.monotonic()
+            if found or (left is not None and left <= 0) or self.free == len(self._seats):
+                return found
+            busy = [seat.worker.connection for seat in self._seats if seat.worker is not None]
+            wait(busy, _POLL_SECONDS if left is None else min(left, _POLL_SECONDS))
+
+    def close(self) -> None:
+        """Ends all children, whatever they are at."""
+        for seat in self._seats:
+            if seat.worker is not None:
+                seat.worker.kill()
+                seat.worker = seat.job = None
+
+    def _start(self, seat: _Seat) -> None:
+        seat.worker = Worker(env=seat.env, **self._options)
+        if self._first is not None:
+            seat.is_starting = True
+            self._begin(seat, self._first)
+        elif seat.job is not None:
+            self._begin(seat, seat.job)
+
+    def _begin(self, seat: _Seat, job: Job) -> None:
+        assert seat.worker is not None
+        # A child that is gone already says so when it is looked at.
+        with contextlib.suppress(ChildFailed):
+            seat.worker.submit(job.task, job.arguments, job.limits)
+
+    def _look(self, seat: _Seat) -> tuple[Job, Any] | None:
+        """What a seat's job came to; None where it is at work still, or was begun again."""
+        if seat.worker is None or (seat.job is None and not seat.is_starting):
+            return None
+        try:
+            done, answer = seat.worker.poll(lambda event: None)
+            if not done:
+                return None
+        except TilewrightError as error:
+            answer = error
+        if seat.is_starting:
+            self._started(seat, answer)
+            return None
+        job = seat.job
+        assert job is not None
+        if isinstance(answer, ChildFailed):
+            seat.worker.kill()  # dead already, or in a state nobody vouches for
+            seat.worker = None
+            if answer.signal == signal.SIGKILL and seat.retried is not job:
+                seat.retried = job
+                self._start(seat)
+                return None
+        seat.job = None
+        return job, answer
+
+    def _started(self, seat: _Seat, answer: Any) -> None:
+        assert seat.worker is not None
+        seat.is_starting = False
+        if not isinstance(answer, TilewrightError):
+            seat.starts = 0
+            if seat.job is not None:
+                self._begin(seat, seat.job)
+            return
+        seat.worker.kill()
+        seat.worker = None
+        seat.starts += 1
+        if not isinstance(answer, ChildFailed) or answer.reason != "crashed" or seat.starts == _STARTS:
+            raise answer
+        self._start(seat)
