@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tilewright.debug.repro.reproduce import write_repro
     from tilewright.hardware.targets import find as target
     from tilewright.records import Case, Config
+    from tilewright.runtime.autotune import autotune
     from tilewright.spec import values
     from tilewright.spec.operator import Operator, Suppression, operator
     from tilewright.spec.space import Space
@@ -30,6 +31,7 @@ _WHERE = {
     "Operator": ("tilewright.spec.operator", "Operator"),
     "Space": ("tilewright.spec.space", "Space"),
     "Suppression": ("tilewright.spec.operator", "Suppression"),
+    "autotune": ("tilewright.runtime.autotune", "autotune"),
     "execute": ("tilewright.debug.executor.execute", "execute"),
     "operator": ("tilewright.spec.operator", "operator"),
     "target": ("tilewright.hardware.targets", "find"),
@@ -43,6 +45,7 @@ __all__ = [
     "Operator",
     "Space",
     "Suppression",
+    "autotune",
     "bench",
     "debug",
     "execute",

@@ -116,6 +116,10 @@ class StoreUnusable(TilewrightError):
     """The store's folder cannot be written, or its file is no store."""
 
 
+class NotTuned(TilewrightError):
+    """A kernel under ``@tw.autotune(on_miss="error")`` met sizes that the table has no choice for."""
+
+
 class NotImportable(TilewrightError):
     """A child process cannot reach an object by file and name."""
 

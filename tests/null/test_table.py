@@ -3,13 +3,15 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import metadata
 
 import pytest
 
 from tilewright.errors import StoreFromNewerVersion, StoreUnusable
 from tilewright.runtime import table
-from tilewright.runtime.table import Table, active_table, default_path
+from tilewright.runtime.nearest import nearest
+from tilewright.runtime.table import KernelKey, Table, active_table, default_path
 
 SHAPE = "bf16[128,64] True"
 
@@ -52,7 +54,7 @@ def test_a_new_choice_replaces_the_old_one(path):
 def test_the_file_is_plain_json_with_the_facts_beside_the_config(path):
     Table().put("softmax", SHAPE, "NVIDIA H100", {"BLOCK_M": 4}, median_seconds=1e-5)
     assert json.loads(path.read_text()) == {
-        "schema": 1,
+        "schema": 2,
         "choices": [
             {
                 "operator": "softmax",
@@ -63,6 +65,7 @@ def test_the_file_is_plain_json_with_the_facts_beside_the_config(path):
                 "median_seconds": 1e-5,
             }
         ],
+        "kernels": [],
     }
     assert [file.name for file in path.parent.iterdir()] == ["choices.json"], "no drafts, no lock files"
 
@@ -126,7 +129,7 @@ def test_a_file_that_is_no_table_is_refused_with_its_path(path, text):
 
 def test_a_newer_schema_is_refused(path):
     path.parent.mkdir()
-    path.write_text(json.dumps({"schema": 2, "choices": []}))
+    path.write_text(json.dumps({"schema": 3, "choices": []}))
     with pytest.raises(StoreFromNewerVersion, match="newer tilewright"):
         Table()
 
@@ -156,7 +159,7 @@ def test_the_active_table_is_read_once_and_again_after_a_choice(path):
 
 def test_production_loads_nothing_heavy():
     code = (
-        "import sys, tilewright.runtime.table;"
+        "import sys, tilewright.runtime.autotune, tilewright.runtime.table;"
         "print([m for m in ('torch', 'triton', 'numpy', 'jaxtyping', 'rich', 'sqlite3') if m in sys.modules])"
     )
     env = {"PYTHONPATH": ":".join(sys.path)}
@@ -170,3 +173,76 @@ def test_the_version_of_triton_is_known_without_importing_it():
     except metadata.PackageNotFoundError:
         pytest.skip("no Triton here")
     assert table.triton_version() == expected
+
+
+KEY = KernelKey("mm", "ab12", {"M": 64, "N": 128, "causal": True}, ("torch.bfloat16",), "NVIDIA H200")
+
+
+def test_a_kernels_choice_is_found_by_all_that_it_holds_for(path):
+    Table().put_kernel(KEY, {"BLOCK": 64, "ACC": 1.5}, median_seconds=1e-5)
+    again = Table()
+    assert again.find_kernel(KEY) == {"BLOCK": 64, "ACC": 1.5}
+    assert again.find_kernel(replace(KEY, key={"causal": True, "N": 128, "M": 64})) is not None
+    for other in (
+        {"kernel": "mm2"},
+        {"source": "cd34"},
+        {"dtypes": ("torch.float16",)},
+        {"device": "NVIDIA H100"},
+        {"key": {"M": 64, "N": 129, "causal": True}},
+        {"key": {"M": 64, "N": 128, "causal": False}},
+    ):
+        assert again.find_kernel(replace(KEY, **other)) is None
+    assert json.loads(path.read_text())["kernels"] == [
+        {
+            "kernel": "mm",
+            "source": "ab12",
+            "device": "NVIDIA H200",
+            "triton": table.triton_version(),
+            "key": {"M": 64, "N": 128, "causal": True},
+            "dtypes": ["torch.bfloat16"],
+            "config": {"BLOCK": 64, "ACC": 1.5},
+            "median_seconds": 1e-5,
+        }
+    ]
+
+
+def test_operators_and_kernels_share_a_file_and_one_of_schema_1_is_still_read(path):
+    path.parent.mkdir()
+    old = {"operator": "softmax", "shape": SHAPE, "device": "NVIDIA H100", "triton": table.triton_version()}
+    path.write_text(json.dumps({"schema": 1, "choices": [{**old, "config": {"BLOCK_M": 4}}]}))
+    Table().put_kernel(KEY, {"BLOCK": 64})
+    assert len(Table()) == 2
+    assert Table().find("softmax", SHAPE, "NVIDIA H100") == {"BLOCK_M": 4}
+    assert Table().find_kernel(KEY) == {"BLOCK": 64}
+
+
+def test_choices_alike_are_of_the_same_kernel_dtypes_and_board(path):
+    found = Table()
+    for m in (1, 64):
+        found.put_kernel(replace(KEY, key={"M": m}), {"BLOCK": m})
+    found.put_kernel(replace(KEY, key={"M": 2}, dtypes=("torch.float16",)), {"BLOCK": 2})
+    found.put_kernel(replace(KEY, key={"M": 3}, source="other"), {"BLOCK": 3})
+    assert sorted(Table().alike(KEY), key=str) == [({"M": 1}, {"BLOCK": 1}), ({"M": 64}, {"BLOCK": 64})]
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ({"M": 100, "N": 64}, 1),  # 128 is 1.28 times 100, and 64 only 0.64 of it
+        ({"M": 80, "N": 64}, 0),
+        ({"M": 1, "N": 10**6}, 2),
+        ({"M": 64, "N": 64}, 0),
+        ({"M": 64}, None),
+        ({"M": 0, "N": 64}, None),
+    ],
+)
+def test_the_nearest_sizes_are_those_whose_ratios_are_least(key, expected):
+    assert nearest(key, [{"M": 64, "N": 64}, {"M": 128, "N": 64}, {"M": 1, "N": 4096}]) == expected
+
+
+def test_flags_and_words_must_be_equal_and_of_two_as_near_the_smaller_is_taken():
+    tuned = [{"M": 256, "causal": True, "act": "relu"}, {"M": 64, "causal": True, "act": "relu"}]
+    assert nearest({"M": 128, "causal": True, "act": "relu"}, tuned) == 1
+    assert nearest({"M": 128, "causal": False, "act": "relu"}, tuned) is None
+    assert nearest({"M": 128, "causal": True, "act": "gelu"}, tuned) is None
+    assert nearest({"M": 128, "causal": True, "act": "relu"}, []) is None

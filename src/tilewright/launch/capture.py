@@ -25,6 +25,7 @@ from tilewright.launch.driver import gpu_target, standing_in
 from tilewright.launch.launch import Launch, Tuning, bind, python_function
 from tilewright.launch.warmup import Needs, WarmedKernel, plausible_needs
 from tilewright.records import Config
+from tilewright.runtime.tuned import TunedKernel
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.operator import Operator
 
@@ -32,6 +33,8 @@ Handler = Callable[[Launch], Any]
 # Which of an autotuner's configurations to launch: a function of them that picks some.
 Choose = Callable[[Any, list[Any]], list[Any]]
 
+TUNERS = (Autotuner, TunedKernel)
+"""Classes of autotuned kernels that have a ``run`` of their own."""
 _OURS = ("debug", "instrumentation_mode", "fpsan_homomorphic_casts")
 
 
@@ -140,7 +143,8 @@ def capture(
         return result
 
     original_tuned = Autotuner.run
-    replaced = _replaced((JITFunction, run), (InterpretedFunction, run), (Autotuner, run_tuned))
+    tuners = [(tuner, run_tuned) for tuner in TUNERS]
+    replaced = _replaced((JITFunction, run), (InterpretedFunction, run), *tuners)
     with standing_in(target), replaced, host.explaining():
         yield
 
@@ -148,16 +152,17 @@ def capture(
 @contextlib.contextmanager
 def pinned(config: Config) -> Iterator[None]:
     """Within it, autotuned kernels launch this configuration, for real, and tune nothing."""
-    original = Autotuner.run
+    original = {tuner: tuner.run for tuner in TUNERS}
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        launch = original[TunedKernel if isinstance(self, TunedKernel) else Autotuner]
         matching = [c for c in self.configs if config_values(c) == dict(config.values)]
         if not matching:
-            return original(self, *args, **kwargs)
+            return launch(self, *args, **kwargs)
         with _single(self, matching[0]):
-            return original(self, *args, **kwargs)
+            return launch(self, *args, **kwargs)
 
-    with _replaced((Autotuner, run)):
+    with _replaced(*((tuner, run) for tuner in TUNERS)):
         yield
 
 

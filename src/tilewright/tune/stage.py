@@ -20,8 +20,9 @@ from tilewright.process import Limits, Worker
 from tilewright.records import Case, Choice, Config, Event, Note, Progress, StageStarted, Trial, Tried
 from tilewright.runtime.table import Table, triton_version
 from tilewright.spec.load import Address
-from tilewright.spec.operator import Operator, default_config, device_name
+from tilewright.spec.operator import Operator, default_config
 from tilewright.tune import feasible
+from tilewright.tune.keep import keep
 from tilewright.wording import count
 
 FINALISTS = 5
@@ -87,7 +88,8 @@ def run(
                 found, choice = yield from _choose(operator, address, case, found, options)
                 if choice is not None:
                     choices[label] = choice
-                    _keep(operator, case, choice, options)
+                    if options.table is not None:
+                        keep(operator, choice, target, options.table)
             trials[label, target.name] = tuple(found)
     return TuneReport(operator.name, trials, choices)
 
@@ -200,21 +202,6 @@ class _Bench:
     def close(self) -> None:
         if self._worker is not None:
             self._worker.close()
-
-
-def _keep(operator: Operator, case: Case, choice: Choice, options: TuneOptions) -> None:
-    """Writes a Choice into the runtime table, under the key a call of the operator looks it up by."""
-    if options.table is None or operator.space is None or operator.is_bare_kernel:
-        return
-    inputs = operator.make_inputs(case, drawn=False)
-    options.table.put(
-        operator.name,
-        operator.shape_key(inputs.args, inputs.kwargs),
-        choice.device or device_name(inputs.args),
-        dict(choice.config.values),
-        median_seconds=choice.median_seconds,
-        case=case.label,
-    )
 
 
 def chosen_configs(report: TuneReport) -> dict[str, Config]:
