@@ -146,7 +146,7 @@ class Store:
                    (SELECT count(*) FROM fault WHERE fault.run = run.id),
                    (SELECT count(DISTINCT case_id || key) FROM record WHERE record.run = run.id AND type = 'Trial'),
                    (SELECT count(*) FROM record WHERE record.run = run.id AND type = 'Comparison')
-            FROM run LEFT JOIN ending ON ending.run = run.id ORDER BY run.id DESC LIMIT ?
+            FROM run LEFT JOIN ending ON ending.run = run.id ORDER BY run.started DESC, run.id DESC LIMIT ?
         """
         return [summary(row) for row in self._rows(query, (-1 if limit is None else limit,))]
 
@@ -159,7 +159,7 @@ class Store:
         case_id: str | None = None,
         key: str | None = None,
     ) -> Iterator[Any]:
-        """Records of a type, such as ``"Trial"``, oldest first; an argument that is None matches all."""
+        """Records of a type, such as ``"Trial"``, in the order they came here; an argument that is None matches all."""
         wanted = {"type": type_name, "operator": operator, "run": run, "case_id": case_id, "key": key}
         given = {name: value for name, value in wanted.items() if value is not None}
         condition = " AND ".join(f"{name} = ?" for name in given)
@@ -229,7 +229,7 @@ class Store:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
 
-    def _rows(self, query: str, arguments: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def _rows(self, query: str, arguments: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._lock, self._explained():
             if self._connection is None and not self.path.exists():
                 return []
