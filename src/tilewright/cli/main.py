@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 import tilewright
-from tilewright.cli import bench, common, debug, doctor, history, list_, run, store, tune
+from tilewright.cli import bench, common, debug, doctor, export, history, list_, run, store, tune
 from tilewright.errors import TilewrightError
 
 # What typer itself raises: click's exceptions, or those of the copy of click that later versions bring.
@@ -30,6 +30,7 @@ app.command("run", help="Debug, bench and tune an operator, and write a report."
 app.command("debug", help="Find what is wrong with a kernel: cases, findings, the line to change.")(debug.command)
 app.command("bench", help="Time an operator against its baselines.")(bench.command)
 app.command("tune", help="Say which configurations fit and which are worth trying; on a GPU, choose one.")(tune.command)
+app.command("export", help="Write what was tuned as Python, JSON or a decision tree.")(export.command)
 app.command("list", help="List the operators of a file, or of the library.")(list_.command)
 app.command("history", help="List past runs.")(history.command)
 app.add_typer(store.app, name="store", help="Take the runs of several stores into one.")
