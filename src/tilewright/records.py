@@ -527,7 +527,10 @@ class CaseDone:
 
 @dataclass(frozen=True)
 class Tried:
+    """``known`` is whether the store has it already, from an earlier run."""
+
     trial: Trial
+    known: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tilewright.launch.capture import capture, record
 from tilewright.launch.compile import lower
 from tilewright.records import Case, Note, Resources, from_dict
 from tilewright.spec.load import load
-from tilewright.tune import arithmetic, feasible, prior
+from tilewright.tune import arithmetic, candidates, feasible, prior
 from tilewright.tune.dots import dots, largest_tile
 
 H100, A100, MI300 = find("h100"), find("a100"), find("mi300x")
@@ -165,7 +165,7 @@ def test_where_nothing_is_known_but_bytes_it_is_said():
     operator = tw.Operator(name="varied", run=run_as_data_says, inputs=inputs)
     case = Case("varied", {})
     made = operator.make_inputs(case)
-    events = list(feasible.survey(operator, case, made, feasible.configurations(operator, made, H100), H100, None))
+    events = list(feasible.survey(operator, case, made, candidates.configurations(operator, made, H100), H100, None))
     (note,) = [event.text for event in events if isinstance(event, Note)]
     assert "bytes only" in note
 
@@ -174,7 +174,7 @@ def test_traffic_counts_what_goes_in_and_what_kernels_get_once():
     x, y = torch.empty(100), torch.empty(50)
     launch, _ = caught(launchers.double_kernel, (2,), x, y, 100, BLOCK=64)
     operator = tw.Operator(name="double", run=launchers.double, inputs=lambda: (x,))
-    assert feasible.moved_bytes(operator.make_inputs(Case("double", {})), [launch, launch]) == 4 * 150
+    assert candidates.moved_bytes(operator.make_inputs(Case("double", {})), [launch, launch]) == 4 * 150
 
 
 def seconds_of(programs, block, warps, *, elements=2**24):
@@ -223,7 +223,7 @@ def test_the_first_in_the_order_is_nearly_the_fastest_of_the_recorded_trials(fil
         launches = record(operator, inputs, target, trial.config)
         lowered = [lower(launch, target) for launch in launches]
         work = prior.work_of(launches, lowered, operator.flops_of(case))
-        moved = feasible.moved_bytes(inputs, launches)
+        moved = candidates.moved_bytes(inputs, launches)
         return prior.predict(target, launches, lowered, trial.resources, work, bytes=moved)
 
     first = min(trials, key=predicted)

@@ -63,7 +63,9 @@ Archs = Annotated[
         "Default: the GPU here.",
     ),
 ]
-Workers = Annotated[int, typer.Option("--workers", min=1, help="Compilations at a time.")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Compilations at a time (default: as many as there are cores).")
+]
 Seconds = Annotated[
     float | None, typer.Option("--seconds", min=0.01, help="Time spent on timing each shape (default: the plan's).")
 ]
@@ -111,6 +113,8 @@ class Session:
                 return end.value
             self.console.handle(event)
             match event:
+                case Tried(trial=record, known=True):  # the store has it from an earlier run
+                    self.records.append(record)
                 case CaseDone(result=record) | Tried(trial=record) | Compared(comparison=record):
                     self.keep(record)
                 case Measured(measurement=record):  # every sample: for the store, too much for --json

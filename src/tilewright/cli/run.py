@@ -26,7 +26,7 @@ def command(
     seconds: common.Seconds = None,
     thorough: common.Thorough = False,
     budget: common.Budget = None,
-    workers: common.Workers = 2,
+    workers: common.Workers = None,
     html: Annotated[
         Path | None, typer.Option("--html", help="Where the report goes (default .tilewright/report.html).")
     ] = None,

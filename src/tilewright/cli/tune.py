@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tilewright.cli import common
+
+Regime = Annotated[
+    Literal["cold", "warm", "graph", "host"],
+    typer.Option("--regime", help="What is timed on a GPU, as it will be run: see tilewright bench."),
+]
 
 
 def command(
@@ -16,7 +21,8 @@ def command(
     shapes: common.Shapes = None,
     case: common.CaseOption = None,
     dtype: common.Dtype = None,
-    workers: common.Workers = 2,
+    workers: common.Workers = None,
+    regime: Regime = "cold",
     top: Annotated[int, typer.Option("--top", min=0, help="Rows shown of each table; 0 for all.")] = 0,
     seed: common.Seed = 0,
     json: common.Json = None,
@@ -31,7 +37,16 @@ def command(
             tune(
                 session,
                 operator,
-                options(arch, shapes=shapes, cases=sizes, dtype=dtype, workers=workers, seed=seed, keep=not no_store),
+                options(
+                    arch,
+                    shapes=shapes,
+                    cases=sizes,
+                    dtype=dtype,
+                    workers=workers,
+                    regime=regime,
+                    seed=seed,
+                    keep=not no_store,
+                ),
                 top,
             )
     raise typer.Exit(session.exit_code)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -14,8 +13,10 @@ from tilewright.errors import ChildFailed, TilewrightError
 from tilewright.process import Limits, Worker
 
 _POLL_SECONDS = 0.05
-_STARTS = 3
-"""How often the first task of a new child may end with its child before the crew gives up."""
+_STARTS = 5
+"""How often in a row a new child may die at its first task before the crew gives up."""
+_KILLED = 2
+"""How often a job whose child was killed is begun once more."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,13 @@ class _Seat:
     job: Job | None = None
     is_starting: bool = False
     starts: int = 0
-    retried: Job | None = field(default=None, repr=False)
+    killed: int = 0  # how often the job's child was
 
 
 class Crew:
     """Runs jobs in as many children as there are ``seats``, each given by the variables of its environment.
 
-    A job whose child was killed from outside (SIGKILL: the kernel short of memory, a person) is begun once more.
+    A job whose child was killed from outside (SIGKILL: the system short of memory, a person) is begun anew, twice at most.
 
     Args:
         first: what each new child does before its first job. Where that fails, nothing can be done: the error is
@@ -74,7 +75,7 @@ class Crew:
         """Gives a job to a free child, one that is at hand if possible."""
         free = [seat for seat in self._seats if seat.job is None]
         seat = min(free, key=lambda seat: (seat.worker is None, seat.is_starting))
-        seat.job = job
+        seat.job, seat.killed = job, 0
         if seat.worker is None:
             self._start(seat)
         elif not seat.is_starting:
@@ -112,9 +113,11 @@ class Crew:
 
     def _begin(self, seat: _Seat, job: Job) -> None:
         assert seat.worker is not None
-        # A child that is gone already says so when it is looked at.
-        with contextlib.suppress(ChildFailed):
+        try:
             seat.worker.submit(job.task, job.arguments, job.limits)
+        except ChildFailed:  # it had died while it was idle
+            seat.worker.kill()
+            self._start(seat)
 
     def _look(self, seat: _Seat) -> tuple[Job, Any] | None:
         """What a seat's job came to; None where it is at work still, or was begun again."""
@@ -134,8 +137,8 @@ class Crew:
         if isinstance(answer, ChildFailed):
             seat.worker.kill()  # dead already, or in a state nobody vouches for
             seat.worker = None
-            if answer.signal == signal.SIGKILL and seat.retried is not job:
-                seat.retried = job
+            if answer.signal == signal.SIGKILL and seat.killed < _KILLED:
+                seat.killed += 1
                 self._start(seat)
                 return None
         seat.job = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -32,6 +32,23 @@ class Outcome:
         return self.seconds if self.status == "timed" else None
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What a child says of a configuration: its worst error over the tolerance, and its times in seconds where it was right.
+
+    ``abandoned`` is whether ``median`` is the fastest of a few first calls, and no more were made. ``compiled`` counts
+    the kernels that were not in Triton's cache, ``took`` are the seconds that all of it took.
+    """
+
+    error_over_tolerance: float
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+    abandoned: bool = False
+    compiled: int = 0
+    took: float = 0.0
+
+
 class Runner(Protocol):
     """Measures points by their index, ``capacity`` of them at a time."""
 
@@ -53,5 +70,8 @@ class Runner(Protocol):
 class Duelling(Runner, Protocol):
     """A runner that can let points meet: timed in turns in one process, so that what drifts hits all of them alike."""
 
-    def duel(self, indices: Sequence[int], *, seconds: float, seed: int) -> Mapping[int, Sequence[float]]:
-        """Seconds of each point in each round; a point that failed meanwhile is left out."""
+    def duel(self, indices: Sequence[int], *, seconds: float, seed: int) -> Sequence[Sequence[float] | None]:
+        """Seconds of each point in each round, in the order given; None for one that failed or was wrong meanwhile.
+
+        A point may be given twice: how far it strays from itself is the noise.
+        """

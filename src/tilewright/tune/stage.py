@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
-import statistics
+import os
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from tilewright.bench import stats
 from tilewright.bench.stage import BenchOptions, shapes_of
-from tilewright.errors import ChildFailed, TilewrightError, UsageError
-from tilewright.hardware.probe import gpu_name, gpu_target
+from tilewright.errors import UsageError
 from tilewright.hardware.target import Target
-from tilewright.launch.compile import Cache
 from tilewright.launch.host import inputs_of
-from tilewright.process import Limits, Worker
-from tilewright.records import Case, Choice, Config, Event, Note, Progress, StageStarted, Trial, Tried
-from tilewright.runtime.table import Table, triton_version
+from tilewright.records import Choice, Config, Event, StageStarted, Trial
+from tilewright.runtime.table import Table
 from tilewright.spec.load import Address
-from tilewright.spec.operator import Operator, default_config
-from tilewright.tune import feasible
+from tilewright.spec.operator import Operator
+from tilewright.tune import candidates, feasible
+from tilewright.tune.choosing import How, Wanted, choose
 from tilewright.tune.keep import keep
+from tilewright.tune.machine import Machine, here
+from tilewright.tune.search.in_order import InOrder
 from tilewright.wording import count
-
-FINALISTS = 5
 
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """``targets`` None is the GPU of this machine. ``shapes`` and ``cases`` as in the bench stage."""
+    """``targets`` None is the GPU of this machine. ``shapes``, ``cases`` and ``regime`` as in the bench stage.
+
+    ``workers`` are compilations at a time, None for as many as there are cores. ``trial_seconds`` are spent on timing a
+    configuration, ``duel_seconds`` on the last meeting of the fastest; a Trial has ended after ``limit_seconds``.
+    ``machine`` None is this one.
+    """
 
     targets: Sequence[Target] | None = None
     shapes: Sequence[str] | None = None
     cases: Sequence[Mapping[str, Any]] | None = None
     dtype: str | None = None
     seed: int = 0
-    workers: int = 2
-    trial_seconds: float = 0.15
+    workers: int | None = None
+    regime: str = "cold"
+    trial_seconds: float = 0.05
     duel_seconds: float = 2.0
-    limit_seconds: float = 120.0
+    limit_seconds: float = 20.0
     memory_bytes: int = 100 * 2**30
     table: Table | None = None
+    machine: Machine | None = None
 
 
 @dataclass(frozen=True)
@@ -61,16 +63,19 @@ class TuneReport:
 
 
 def run(
-    operator: Operator, address: Address, options: TuneOptions, cache: Cache | None = None
+    operator: Operator, address: Address, options: TuneOptions, store: Any = None
 ) -> Generator[Event, None, TuneReport]:
     """Surveys the space for each target; where a target's GPU is here, times what fits and chooses.
+
+    Args:
+        store: of earlier runs, whose Trials, Choices and compilations are not made again.
 
     Raises:
         NoGpu: no target was named, and there is no GPU.
         UsageError: the operator has no space and no shapes.
     """
-    here = gpu_target()
-    targets = list(options.targets or ([here] if here else []))
+    machine = options.machine or here()
+    targets = list(options.targets or ([machine.target] if machine else []))
     if not targets:
         raise UsageError("no target named, and no GPU here", "tilewright tune OP --arch a100,h100 says what fits")
     shapes = shapes_of(
@@ -81,11 +86,14 @@ def run(
     for label, case in shapes.items():
         inputs = inputs_of(operator, case, drawn=False).map(lambda t: t.detach())
         for target in targets:
-            configs = feasible.configurations(operator, inputs, target)
+            configs = candidates.configurations(operator, inputs, target)
             yield StageStarted("tune", operator.name, None, _heading(label, target, configs))
-            found = yield from feasible.survey(operator, case, inputs, configs, target, cache, options.workers)
-            if here is not None and target.name == here.name:
-                found, choice = yield from _choose(operator, address, case, found, options)
+            if machine is None or target.name != machine.target.name:
+                workers = options.workers or os.cpu_count() or 1
+                found = yield from feasible.survey(operator, case, inputs, configs, target, store, workers)
+            else:
+                wanted = Wanted(operator, address, case, inputs, configs)
+                found, choice = yield from choose(wanted, machine, _how(options), store)
                 if choice is not None:
                     choices[label] = choice
                     if options.table is not None:
@@ -94,114 +102,25 @@ def run(
     return TuneReport(operator.name, trials, choices)
 
 
+def _how(options: TuneOptions) -> How:
+    return How(
+        search=InOrder.name,
+        search_of=InOrder,
+        stop=lambda trials: None,
+        regime=options.regime,
+        workers=options.workers,
+        duel_seconds=options.duel_seconds,
+        seed=options.seed,
+        measuring={
+            "seconds": options.trial_seconds,
+            "limit_seconds": options.limit_seconds,
+            "memory_bytes": options.memory_bytes,
+        },
+    )
+
+
 def _heading(label: str, target: Target, configs: Sequence[Config]) -> str:
     return f"{label} on {target.title}: {count(len(configs), 'configuration')}"
-
-
-def _choose(
-    operator: Operator, address: Address, case: Case, surveyed: list[Trial], options: TuneOptions
-) -> Generator[Event, None, tuple[list[Trial], Choice | None]]:
-    """Checks and times every configuration that fits, lets the fastest meet again, and picks one."""
-    bench = _Bench(address, case, options)
-    try:
-        timed = []
-        for done, trial in enumerate(surveyed):
-            if trial.status == "compiled":
-                yield Progress("tune", done, f"timing {trial.config}")
-                trial = bench.measured(trial)
-                yield Tried(trial)
-            timed.append(trial)
-        timed.sort(key=lambda t: (t.status != "timed", t.median_seconds or float("inf")))
-        finalists = [trial for trial in timed if trial.status == "timed"][:FINALISTS]
-        if not finalists:
-            yield Note("no configuration ran right: nothing chosen")
-            return timed, None
-        yield Progress("tune", len(timed), "the fastest meet once more")
-        return timed, bench.choice(operator, finalists, timed)
-    finally:
-        bench.close()
-
-
-class _Bench:
-    """The tune child, replaced when a configuration kills it."""
-
-    def __init__(self, address: Address, case: Case, options: TuneOptions) -> None:
-        self._address, self._case, self._options = address, case, options
-        self._worker: Worker | None = None
-
-    def measured(self, trial: Trial) -> Trial:
-        try:
-            result = self._ask("measure", config=trial.config, seconds=self._options.trial_seconds)
-        except TilewrightError as error:
-            return replace(trial, status="failed", reason=error.what)
-        trial = replace(trial, device=gpu_name())
-        if result.median is None:
-            reason = f"{result.error_over_tolerance:.3g} times the tolerance"
-            return replace(trial, status="wrong", reason=reason, error_over_tolerance=result.error_over_tolerance)
-        return replace(
-            trial,
-            status="timed",
-            median_seconds=result.median,
-            low_seconds=result.low,
-            high_seconds=result.high,
-            error_over_tolerance=result.error_over_tolerance,
-        )
-
-    def choice(self, operator: Operator, finalists: list[Trial], timed: list[Trial]) -> Choice:
-        default = default_config(operator)
-        rounds = self._ask(
-            "duel",
-            configs=[*(t.config for t in finalists), default],
-            seconds=self._options.duel_seconds,
-            seed=self._options.seed,
-        )
-        columns = list(zip(*rounds, strict=True))
-        medians = [statistics.median(column) for column in columns]
-        best = min(range(len(finalists)), key=lambda i: medians[i])
-        ties = []
-        for i, trial in enumerate(finalists):
-            logs = np.log(columns[i]) - np.log(columns[best])
-            if i != best and stats.of_one_process(logs).interval()[0] <= 1.0:
-                ties.append(dict(trial.config.values))
-        counts = {
-            status: sum(t.status == status for t in timed) for status in ("timed", "infeasible", "wrong", "failed")
-        }
-        certificate = {
-            "space": len(timed),
-            **counts,
-            "finalists": len(finalists),
-            "ties": ties,
-            "searched": "exhaustively",
-        }
-        return Choice(
-            operator.name,
-            self._case,
-            finalists[best].config,
-            gpu_name() or "",
-            triton_version(),
-            "",
-            medians[best],
-            medians[-1],
-            certificate,
-        )
-
-    def _ask(self, task: str, **arguments: Any) -> Any:
-        if self._worker is None:
-            self._worker = Worker(env={"TRITON_INTERPRET": None}, stdout_to_stderr=True)
-        limits = Limits(self._options.limit_seconds, self._options.memory_bytes)
-        try:
-            self._worker.submit(
-                f"tilewright.tune.measure:{task}", {"address": self._address, "case": self._case, **arguments}, limits
-            )
-            return self._worker.result()
-        except ChildFailed:
-            self._worker.kill()
-            self._worker = None
-            raise
-
-    def close(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
 
 
 def chosen_configs(report: TuneReport) -> dict[str, Config]:
