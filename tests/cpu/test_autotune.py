@@ -17,7 +17,7 @@ from tilewright.launch.host import inputs_of
 from tilewright.records import Case, Choice, Config
 from tilewright.runtime import tuned
 from tilewright.runtime.table import Table, active_table
-from tilewright.tune import feasible
+from tilewright.tune import candidates
 from tilewright.tune.keep import keep
 
 H100 = find("h100")
@@ -344,7 +344,7 @@ def test_torch_compile_takes_it_for_the_autotuner_it_is(launched, monkeypatch):
 def test_tune_finds_its_configurations_and_the_kernel_finds_the_choice(launched, table_path):
     case = Case("copied", {"N": 300}, "fp32")
     inputs = inputs_of(kept.copied, case)
-    found = feasible.configurations(kept.copied, inputs, H100)
+    found = candidates.configurations(kept.copied, inputs, H100)
     assert [c.values["BLOCK"] for c in found] == [32, 64, 128]
     choice = Choice("copied", case, found[2], "cpu", triton.__version__, "", 1e-5, 2e-5, {})
     assert keep(kept.copied, choice, H100, Table()) == 1
