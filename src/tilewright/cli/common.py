@@ -35,6 +35,7 @@ Target = Annotated[
         show_default=False,
     ),
 ]
+OptionalTarget = Annotated[str | None, typer.Argument(metavar="[OPERATOR]", help="As for the other verbs.")]
 Json = Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write the records as JSON.")]
 StorePath = Annotated[Path | None, typer.Option("--store", help="The store's file (default .tilewright/store.db).")]
 NoStore = Annotated[bool, typer.Option("--no-store", help="Keep nothing.")]
@@ -176,9 +177,14 @@ def session(
 
 
 def write_json(
-    path: str | None, command: str, exit_code: int, records: Sequence[Any], environment: Environment | None = None
+    path: str | None,
+    command: str,
+    exit_code: int,
+    records: Sequence[Any],
+    environment: Environment | None = None,
+    **answers: Any,
 ) -> None:
-    """Writes what ``--json`` asked for, if it did: to a file, or to stdout for ``-``.
+    """Writes what ``--json`` asked for, if it did: to a file, or to stdout for ``-``; ``answers`` beside the records.
 
     Raises:
         UsageError: the file cannot be written.
@@ -191,6 +197,7 @@ def write_json(
         "command": command,
         "exit_code": exit_code,
         "environment": to_dict(environment),
+        **answers,
         "records": [to_dict(record) for record in records],
     }
     text = json.dumps(data, indent=1)

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from tilewright.cli import common
+from tilewright.cli import common, replay
+from tilewright.errors import UsageError
 
 Regime = Annotated[
     Literal["cold", "warm", "graph", "host"],
@@ -16,7 +17,7 @@ Regime = Annotated[
 
 
 def command(
-    target: common.Target,
+    target: common.OptionalTarget = None,
     arch: common.Archs = None,
     shapes: common.Shapes = None,
     case: common.CaseOption = None,
@@ -28,7 +29,16 @@ def command(
     json: common.Json = None,
     store: common.StorePath = None,
     no_store: common.NoStore = False,
+    replayed: replay.Files = None,
+    search: replay.Search = None,
+    seeds: replay.Seeds = replay.SEEDS,
+    budget: replay.Budget = replay.BUDGET,
 ) -> None:
+    if replayed:
+        replay.command(replayed, search, seeds, budget, json, seed)
+        return
+    if target is None:
+        raise UsageError("no operator named", "tilewright tune OPERATOR, or tilewright tune --replay FILE")
     common.interpreting()
     operators = common.operators(target)
     with common.session(f"tune {target}", [o.name for o in operators], json, store, no_store) as session:

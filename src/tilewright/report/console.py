@@ -29,11 +29,12 @@ from tilewright.records import (
     StageStarted,
     Trial,
 )
-from tilewright.report import tables, terminal, words
+from tilewright.report import replays, tables, terminal, words
 
 if TYPE_CHECKING:
     from tilewright.bench.history import Series
     from tilewright.store.rows import RunSummary
+    from tilewright.tune.replay import Replayed
 
 # Room for the word that starts a finding; what belongs to it stands below, indented as far.
 _INDENT = 7
@@ -272,6 +273,10 @@ class Console:
             self._table(tables.runs(runs))
         else:
             self.line("no runs in the store")
+
+    def replayed(self, found: Sequence[Replayed]) -> None:
+        """How a search did on recorded trials."""
+        self._table(replays.table(found))
 
     def choice(self, label: str, choice: Choice) -> None:
         """A tuned configuration, and what is known of its worth."""
