@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from tilewright.errors import UsageError
 from tilewright.tune.points import Point
 from tilewright.tune.search.distinct import Distinct
+from tilewright.tune.search.in_order import InOrder
 from tilewright.tune.search.interface import Search
 from tilewright.tune.search.portfolio import Portfolio
-from tilewright.tune.search.prior import Prior
 from tilewright.tune.search.random import Random
 
 SEARCHES: Mapping[str, Callable[[Sequence[Point], int], Search]] = {
     Portfolio.name: Portfolio,
-    Prior.name: Prior,
+    InOrder.name: InOrder,
     Random.name: Random,
 }
 

@@ -11,11 +11,12 @@ class Ordered:
     name = "ordered"
 
     def __init__(self, order: Sequence[int]) -> None:
-        self._order = list(order)
+        self._left = list(reversed(order))
         self._done: set[int] = set()
 
     def next(self) -> int | None:
-        for index in self._order:
+        while self._left:
+            index = self._left.pop()
             if index not in self._done:
                 self._done.add(index)
                 return index
