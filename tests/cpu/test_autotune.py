@@ -364,7 +364,7 @@ def test_a_choice_of_a_kernel_that_looks_nothing_up_makes_no_entry(table_path):
     assert not table_path.exists()
 
 
-def test_debug_sees_what_tuning_does_to_memory():
-    report = tw.debug(kept.added, cases=[{"N": 100}])
-    assert "autotune-mutation" in {finding.kind for finding in report.findings}
-    assert not tw.debug(kept.copied, cases=[{"N": 100}]).errors
+def test_debug_sees_what_tuning_at_a_call_does_to_memory():
+    kinds = lambda operator: {f.kind for f in tw.debug(operator, cases=[{"N": 100}]).findings}
+    assert "autotune-mutation" in kinds(kept.tuned_at_a_call)
+    assert "autotune-mutation" not in kinds(kept.tuned_ahead)

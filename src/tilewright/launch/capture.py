@@ -114,7 +114,7 @@ def capture(
         left = _pruned(self, args, kwargs)
         how = _tuning(self, left, args, kwargs)
         chosen = choose(self, left)
-        rehearses = tunes and len(left) > 1 and how.cached_by not in tuned
+        rehearses = tunes and _tunes_at_a_call(self) and len(left) > 1 and how.cached_by not in tuned
         if rehearses:
             tuned.add(how.cached_by)
         if len(chosen) > 1 or len(left) == 1:
@@ -220,6 +220,11 @@ def _pruned(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> lis
             "leave at least one",
         )
     return left
+
+
+def _tunes_at_a_call(tuner: Any) -> bool:
+    """Triton's always does; ``@tw.autotune`` where that is what it does on a miss."""
+    return not isinstance(tuner, TunedKernel) or tuner.on_miss == "tune"
 
 
 @contextlib.contextmanager

@@ -42,11 +42,34 @@ def added_kernel(x, total, n, BLOCK: tl.constexpr):
     tl.atomic_add(total, tl.sum(tl.load(x + offsets, mask=offsets < n, other=0.0)))
 
 
-never_reset = tw.autotune(configs(), key=["n"], on_miss="default")(added_kernel)
+def adding(kernel, name):
+    def run(x):
+        total = x.new_zeros(1)
+        kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, total, x.numel())
+        return total
+
+    return tw.Operator(
+        name=name, run=run, reference=lambda x: x.sum().reshape(1), inputs=lambda N=100: (torch.randn(N) + 1,)
+    )
 
 
-@tw.operator(reference=lambda x: x.sum().reshape(1))
-def added(x: Float[Tensor, "N"]) -> Float[Tensor, "1"]:
-    total = x.new_zeros(1)
-    never_reset[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, total, x.numel())
-    return total
+tuned_at_a_call = adding(tw.autotune(configs(), key=["n"])(added_kernel), "tuned_at_a_call")
+tuned_ahead = adding(tw.autotune(configs(), key=["n"], on_miss="default")(added_kernel), "tuned_ahead")
+
+
+@tw.autotune(
+    [triton.Config({"BLOCK": 32}), triton.Config({"BLOCK": 64})],
+    key=["n"],
+    on_miss="default",
+)
+@triton.jit
+def unmasked_kernel(x, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.load(x + offsets))
+
+
+@tw.operator(reference=lambda x: x.clone())
+def unmasked(x: Float[Tensor, "N"]) -> Float[Tensor, "N"]:
+    out = torch.empty_like(x)
+    unmasked_kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel())
+    return out

@@ -2,6 +2,7 @@
 
 import functools
 
+import kept
 import pytest
 from parts import ops
 from test_cases import FILES, case
@@ -48,6 +49,15 @@ def test_lambdas_partials_and_library_kernels():
     assert "import functools" in text
     expression, text = cut(load("attention")[0].run)
     assert "def attention_kernel(" in text
+    assert "tilewright" not in text
+
+
+def test_in_place_of_our_tuner_stands_tritons():
+    _, text = cut(kept.unmasked.run)
+    assert '    [triton.Config({"BLOCK": 32}), triton.Config({"BLOCK": 64})],\n    key=["n"],\n)' in text
+    assert "@triton.autotune(" in text
+    _, text = cut(kept.copied.run)
+    assert 'tuned_copy = triton.autotune(configs(), key=["n"])(copy_kernel)' in text
     assert "tilewright" not in text
 
 

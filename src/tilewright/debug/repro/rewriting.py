@@ -16,6 +16,8 @@ from tilewright.errors import UsageError
 
 Member = tuple[str, str]
 """A name in a module of the user's own."""
+_OURS = ("on_miss", "keep")
+"""Arguments of ``tw.autotune`` that ``triton.autotune`` does not have."""
 _LOOKUPS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 
 
@@ -97,6 +99,20 @@ class _Rewriting(ast.NodeVisitor):
         self.members.add((module, node.attr))
         self.edits.append((self._start(node), self._end(node), node.attr))
 
+    def visit_Call(self, node: ast.Call) -> None:
+        if not self._is_our_tuner(node.func):
+            self.generic_visit(node)
+            return
+        self.edits.append((self._start(node.func), self._end(node.func), "triton.autotune"))
+        for keyword in node.keywords:
+            if keyword.arg in _OURS:
+                before = self.source.text.rindex(b",", 0, self._start(keyword))
+                self.edits.append((before, self._end(keyword), ""))
+            else:
+                self.visit(keyword)
+        for argument in node.args:
+            self.visit(argument)
+
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load) and (module := self._module(node)) is not None:
             raise self._refused(node, f"uses the module {module} as a value")
@@ -127,12 +143,21 @@ class _Rewriting(ast.NodeVisitor):
         kept = []
         for decorator in node.decorator_list:
             imported = self._imported(root(decorator))
-            if imported is None or not imported.is_left_out:
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if imported is None or not imported.is_left_out or self._is_our_tuner(called):
                 kept.append(decorator)
                 continue
             at = self.source.text.rindex(b"@", 0, self._start(decorator))
             self.edits.append((at, self._end_of_line(self._end(decorator)), ""))
         return kept
+
+    def _is_our_tuner(self, node: ast.expr) -> bool:
+        """Whether an expression is ``tw.autotune``: in a script Triton's own stands in its place."""
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            imported = self._imported(node.value.id)
+            return node.attr == "autotune" and imported is not None and imported.is_left_out
+        imported = self._imported(node.id) if isinstance(node, ast.Name) else None
+        return imported is not None and imported.is_left_out and imported.member == "autotune"
 
     def _declares(self, annotation: ast.expr) -> bool:
         """Whether an annotation speaks of shapes, or is of tilewright's own kinds."""
