@@ -1,7 +1,8 @@
 """Host time of a launch under @tw.autotune and @triton.autotune, beside the raw kernel: µs, once the key is known.
 
-Without a GPU what is launched is a stub in place of `JITFunction.run`, so that the tuners' own part is seen alone;
-with one the kernels are launched too. Sides take turns, a thousand calls each; medians and least of all turns.
+Without a GPU what is launched is a stub in place of `JITFunction.run`, so that the tuners' own part is seen alone, and
+the clock is the thread's CPU time, for other processes do not matter there. With a GPU the kernels are launched too, by
+the wall clock. Sides take turns, 200 calls each (fewer than a stream holds); medians and least of all turns.
 
 python benchmarks/measure_dispatch.py [turns]
 """
@@ -9,6 +10,7 @@ python benchmarks/measure_dispatch.py [turns]
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -21,7 +23,7 @@ import tilewright as tw
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from proof.results import keep
 
-CALLS = 1000
+CALLS = 200
 GRID = (1,)
 
 
@@ -54,15 +56,15 @@ def sides(kernel, names: tuple[str, ...], key: list[str], args: tuple) -> dict:
     return calls
 
 
-def measured(calls: dict, turns: int) -> dict:
+def measured(calls: dict, turns: int, clock: Callable[[], float]) -> dict:
     """Microseconds a call: median and least over all turns, and the excess over the raw side."""
     taken: dict = {name: [] for name in calls}
     for _ in range(turns):
         for name, call in calls.items():
-            start = time.perf_counter()
+            start = clock()
             for _ in range(CALLS):
                 call()
-            taken[name].append((time.perf_counter() - start) / CALLS * 1e6)
+            taken[name].append((clock() - start) / CALLS * 1e6)
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
     figures = {name: {"median": statistics.median(times), "least": min(times)} for name, times in taken.items()}
@@ -73,18 +75,19 @@ def measured(calls: dict, turns: int) -> dict:
 
 
 def main() -> None:
-    turns = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    turns = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     launches = torch.cuda.is_available()
     x = torch.zeros(4, 4, device="cuda" if launches else "cpu")
     if not launches:
         JITFunction.run = lambda self, *args, grid, warmup, **kwargs: None
+    clock = time.perf_counter if launches else time.thread_time
+    strides = (4096, 1) * 3
+    many = sides(matmul_like, ("BM", "BN", "BK"), ["M", "N", "K"], (x, x, x, 4096, 4096, 4096, *strides))
+    few = sides(row_like, ("BLOCK",), ["n"], (x, x, 4096))
     figures = {
         "launched": launches,
-        "twelve_arguments": measured(
-            sides(matmul_like, ("BM", "BN", "BK"), ["M", "N", "K"], (x, x, x, *[4096] * 3, 4096, 1, 4096, 1, 4096, 1)),
-            turns,
-        ),
-        "three_arguments": measured(sides(row_like, ("BLOCK",), ["n"], (x, x, 4096)), turns),
+        "twelve_arguments": measured(many, turns, clock),
+        "three_arguments": measured(few, turns, clock),
     }
     for name, of_kernel in figures.items():
         print(name, of_kernel)

@@ -1,14 +1,12 @@
 """What a Trial holds for: what compiler and chip get of a configuration, and what says that it is right."""
 
-from dataclasses import replace
-
 import tuned
 
 from tilewright.hardware.targets import find
 from tilewright.launch.capture import every_config, record
 from tilewright.launch.compile import lower
 from tilewright.launch.host import inputs_of
-from tilewright.records import Case, Config, Trial
+from tilewright.records import Case
 from tilewright.spec.operator import replace as changed
 from tilewright.tune import keys
 
@@ -39,14 +37,3 @@ def test_the_source_is_that_of_launcher_reference_and_inputs_and_not_of_the_spac
     other = changed(operator, reference=lambda x: x.sum().reshape(1) + 1)
     assert keys.source_of(operator) != keys.source_of(other)
     assert keys.source_of(operator) != keys.source_of(changed(operator, mutates=("x",)))
-
-
-def test_a_trial_holds_for_its_board_and_versions_and_not_for_its_space():
-    case = Case("sum", {"n": 1})
-    trial = Trial(
-        "sum", case, Config({"BLOCK": 1}), "h100", "timed", source="s", code="c", device="d", triton="3", ptxas="13"
-    )
-    assert keys.held_by(trial) == keys.held_by(replace(trial, median_seconds=1.0, status="wrong"))
-    for name in ("source", "code", "device", "triton", "ptxas"):
-        assert keys.held_by(replace(trial, **{name: "other"})) != keys.held_by(trial)
-        assert keys.held_by(replace(trial, **{name: None})) is None

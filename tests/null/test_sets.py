@@ -50,6 +50,13 @@ def test_what_was_not_measured_at_a_shape_covers_nothing_there():
     assert blocks(smallest({1: [10, None], 64: [None, 10]}).configs) == [0, 1]
 
 
+def test_what_was_abandoned_as_slow_does_not_count():
+    trials = of_table({1: [10, 10.4], 64: [20, 10.3]})
+    hurried = trial({"M": 64}, {"BLOCK": 0, "num_warps": 4}, 10.4, abandoned=True)
+    kept = [t for t in trials if not (t.case.arguments["M"] == 64 and t.config.values["BLOCK"] == 0)]
+    assert blocks(sets.smallest_set(sets.measurements([*kept, hurried])).configs) == [1]
+
+
 def test_of_sets_as_small_the_fastest_is_taken():
     assert blocks(smallest({1: [10.3, 10, 20], 64: [10.3, 10, 20], 4096: [20, 20, 10]}).configs) == [1, 2]
 
@@ -164,7 +171,7 @@ def test_the_tree_is_read_from_top_to_bottom():
 
 
 def test_tables_are_files_by_board_with_the_best_of_each_size_as_the_choices_say():
-    trials = [trial({"E": 8, "M": m}, {"BLOCK": b}, 10 + (b != m % 2)) for m in (1, 64, 2) for b in (0, 1)]
+    trials = [trial({"E": 8, "M": m}, {"BLOCK": b}, 10 + 0.3 * (b != m % 2)) for m in (1, 64, 2) for b in (0, 1)]
     choice = Choice(
         "mm", Case("mm", {"E": 8, "M": 64}, "bf16"), Config({"BLOCK": 1}), "NVIDIA H200", "3.6.0", "", 1.0, 1.0, {}
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import operator
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ from tilewright.errors import UsageError
 
 
 def command(
-    operator: Annotated[str, typer.Argument(metavar="NAME", help="A tuned operator, by its name.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A tuned operator, by its name.", show_default=False)],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -36,12 +37,12 @@ def command(
     db = importlib.import_module("tilewright.store.db")
     export = importlib.import_module("tilewright.tune.export")
     kept = db.Store(store or db.default_path())
-    trials = latest([t for t in kept.records("Trial", operator) if t.status == "timed"], device)
+    trials = latest([t for t in kept.records("Trial", name) if t.status == "timed"], device)
     if not trials:
         where = f" on {device}" if device else ""
-        raise UsageError(f"no timed trial of {operator}{where} in {kept.path}", "tilewright tune times them, on a GPU")
+        raise UsageError(f"no timed trial of {name}{where} in {kept.path}", "tilewright tune times them, on a GPU")
     board, cases = trials[0].device, {trial.case.id for trial in trials}
-    choices = [c for c in kept.records("Choice", operator) if c.case.id in cases and board in (None, c.device)]
+    choices = [c for c in kept.records("Choice", name) if c.case.id in cases and board in (None, c.device)]
     known = export.tuned(trials, choices, within / 100)
     console = common.console(json)
     if out is None:
@@ -49,11 +50,11 @@ def command(
     else:
         for path in written(export, known, out):
             console.line(f"wrote {path}", as_is=True)
-    common.write_json(json, f"export {operator}", 0, [known.chosen, known.rule])
+    common.write_json(json, f"export {name}", 0, [known.chosen, known.rule])
 
 
 def latest(trials: Sequence[Any], device: str | None) -> list[Any]:
-    """The Trials of one board, of the operator as it was last tuned, by the Triton it was last tuned with.
+    """The Trials of one board that belong together: of the operator, Triton and regime it was last tuned with there.
 
     Raises:
         UsageError: there are several boards, and none is named.
@@ -62,8 +63,8 @@ def latest(trials: Sequence[Any], device: str | None) -> list[Any]:
     if device is None and len(boards) > 1:
         raise UsageError(f"it was tuned on {', '.join(sorted(boards))}", "say which: --device NAME")
     of_board = [t for t in trials if device in (None, t.device, t.target)]
-    same = lambda t: (t.device, t.source, t.triton) == (of_board[-1].device, of_board[-1].source, of_board[-1].triton)
-    return [trial for trial in of_board if same(trial)]
+    shared = operator.attrgetter("device", "source", "triton", "regime")
+    return [trial for trial in of_board if shared(trial) == shared(of_board[-1])]
 
 
 def written(export: Any, known: Any, out: Path) -> list[Path]:

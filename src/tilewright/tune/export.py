@@ -55,13 +55,16 @@ def tuned(trials: Sequence[Trial], choices: Sequence[Choice] = (), within: float
     found = measurements(trials)
     chosen = smallest_set(found, within)
     said = {choice.case.id: choice.config for choice in choices}
-    best = {case.id: said.get(case.id) or _fastest(found, case) for case in found.cases}
+    best = {case.id: _best(found, case, said.get(case.id), within) for case in found.cases}
     first = next(trial for trial in trials if trial.status == "timed")
     device = first.device or first.target
     return Tuned(first.operator, device, first.triton or "unknown", found, chosen, rule_for(found, chosen), best)
 
 
-def _fastest(found: Measurements, case: Case) -> Config:
+def _best(found: Measurements, case: Case, said: Config | None, within: float) -> Config:
+    """The Choice, where its configuration is among the fastest of what is measured here; else the fastest."""
+    if said is not None and found.slowdown(case, said) <= 1 + within:
+        return said
     return min(found.configs, key=lambda config: (found.slowdown(case, config), config.key))
 
 

@@ -1,4 +1,4 @@
-"""What a Trial holds for: while all of it is the same, nothing needs to be measured again."""
+"""Hashes of what a Trial holds for: while an operator says and launches the same, nothing needs to be measured again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import torch
 
 from tilewright.launch.compile import Lowered
 from tilewright.launch.launch import Launch, describe_value
-from tilewright.records import Trial
 from tilewright.runtime.source import source_hash
 from tilewright.spec.operator import Operator
 
@@ -59,14 +58,3 @@ def _argument(value: Any) -> Any:
             *(list(map(int, part)) for part in (value.shape, value.strides, value.block_shape)),
         ]
     return value if isinstance(value, (bool, int, float, str, type(None))) else type(value).__name__
-
-
-def held_by(trial: Trial) -> tuple[str, ...] | None:
-    """What a measured Trial holds for; two with equal keys need one measurement. None where it cannot be said.
-
-    Operator and its source, code, case, configuration, board, Triton and ptxas: not the space it was found in.
-    """
-    known = (trial.source, trial.code, trial.device, trial.triton, trial.ptxas)
-    if any(part is None for part in known):
-        return None
-    return (trial.operator, trial.case.id, trial.config.key, *(str(part) for part in known))

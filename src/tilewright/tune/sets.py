@@ -54,15 +54,15 @@ class ConfigSet:
 
 
 def measurements(trials: Sequence[Trial]) -> Measurements:
-    """What timed Trials say; of one shape and configuration the last.
+    """What timed Trials say; of one shape and configuration the last. What was abandoned as slow does not count.
 
     Raises:
-        UsageError: none is timed, or they are of several operators, boards or versions of Triton.
+        UsageError: none is timed, or they are of several operators, boards, versions of Triton or regimes.
     """
-    timed = [trial for trial in trials if trial.status == "timed" and trial.median_seconds]
+    timed = [trial for trial in trials if trial.status == "timed" and trial.median_seconds and not trial.abandoned]
     if not timed:
         raise UsageError("no configuration was timed", "tilewright tune OPERATOR on a GPU times them")
-    for name in ("operator", "target", "device", "triton"):
+    for name in ("operator", "target", "device", "triton", "regime"):
         if len(several := {getattr(trial, name) for trial in timed}) > 1:
             words = ", ".join(sorted(map(str, several)))
             raise UsageError(f"trials of several {name}s do not make one set: {words}")
