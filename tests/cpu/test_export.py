@@ -1,14 +1,18 @@
 """The exported Python file needs Triton alone, and picks what the rule picks."""
 
 import ast
+import io
 import random
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from tilewright.records import Case, Config, Trial
-from tilewright.tune import export, rule
+from tilewright.cli import tune as cli
+from tilewright.records import Case, Choice, Config, Trial
+from tilewright.report.console import Console
+from tilewright.tune import export, rule, stage
 
 
 def trials(seed):
@@ -53,6 +57,24 @@ def test_the_exported_file_gives_the_same_choice(seed):
                 assert taken.all_kwargs() == dict(rule.choose(tuned.rule, given).values)
     assert len(module["CONFIGS"]) == len(tuned.chosen.configs)
     assert module["DEVICE"] == "NVIDIA H200"
+
+
+def test_after_several_shapes_tune_shows_the_set_and_its_tree(monkeypatch):
+    timed = trials(0)
+    by_case = {case.id: tuple(t for t in timed if t.case == case) for case in {t.case for t in timed}}
+    chosen = {
+        key: Choice("mm", t[0].case, t[0].config, "NVIDIA H200", "3", "", 1.0, 1.0, {}) for key, t in by_case.items()
+    }
+    report = stage.TuneReport("mm", {(key, "h200"): t for key, t in by_case.items()}, chosen)
+    monkeypatch.setattr(stage, "run", lambda *args: None)
+    monkeypatch.setattr("tilewright.spec.load.address", lambda operator: None)
+    out = io.StringIO()
+    ignored = lambda *args: None
+    session = SimpleNamespace(
+        drain=lambda events: report, store=None, keep=ignored, worsen=ignored, console=Console(file=out, plain=True)
+    )
+    cli.tune(session, SimpleNamespace(name="mm"), None)
+    assert export.as_text(export.tuned(timed, tuple(chosen.values()))) in out.getvalue()
 
 
 def test_it_imports_triton_and_nothing_of_ours(tmp_path):

@@ -85,5 +85,10 @@ def tune(session: common.Session, operator: Any, given: Any, top: int = 0) -> An
     for label, choice in report.choices.items():
         session.keep(choice)
         session.console.choice(label, choice)
+    if len(report.choices) > 1:
+        export = importlib.import_module("tilewright.tune.export")
+        timed = [t for trials in report.trials.values() for t in trials if t.status == "timed"]
+        known = export.tuned(timed, tuple(report.choices.values()))
+        session.console.line(export.as_text(known).rstrip(), as_is=True)
     session.worsen(report.exit_code)
     return report

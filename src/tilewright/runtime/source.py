@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from typing import Any
 
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-_TRITON = "triton."
+_LIBRARIES = ("torch", "triton", "numpy", "jaxtyping", "tilewright")  # wherever they are installed
+_DEEPEST = 100  # decorators over one another; what wraps itself ends here
 _CONSTANTS = (bool, int, float, str, tuple, type(None))
 
 
@@ -60,16 +61,17 @@ class _Walk:
     def _follows(self, value: Any) -> bool:
         function = _function(value)
         assert function is not None
-        if function.__module__ and function.__module__.startswith(_TRITON):
+        package = _package(function)
+        if package == "triton":
             return False  # its version is part of every key
-        if value is not function and hasattr(value, "fn"):
+        if package in self._packages or (value is not function and hasattr(value, "fn")):
             return True
-        return _package(function) in self._packages or not function.__code__.co_filename.startswith(_INSTALLED)
+        return package not in _LIBRARIES and not function.__code__.co_filename.startswith(_INSTALLED)
 
 
 def _layers(value: Any) -> Iterator[Any]:
     """A kernel's decorators from the outside in, and what they wrap."""
-    while True:
+    for _ in range(_DEEPEST):
         yield value
         inner = None if isinstance(value, type) else _wrapped(value)
         if inner is None:

@@ -66,9 +66,11 @@ def measurements(trials: Sequence[Trial]) -> Measurements:
         if len(several := {getattr(trial, name) for trial in timed}) > 1:
             words = ", ".join(sorted(map(str, several)))
             raise UsageError(f"trials of several {name}s do not make one set: {words}")
+    # In an order of their own, so that the answer does not depend on the order of measuring.
+    cases, configs = {t.case.id: t.case for t in timed}, {t.config.key: t.config for t in timed}
     return Measurements(
-        tuple({trial.case.id: trial.case for trial in timed}.values()),
-        tuple({trial.config.key: trial.config for trial in timed}.values()),
+        tuple(cases[case_id] for case_id in sorted(cases)),
+        tuple(configs[key] for key in sorted(configs)),
         {(t.case.id, t.config.key): t.median_seconds for t in timed if t.median_seconds},
     )
 
