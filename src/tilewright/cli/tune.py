@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -24,6 +26,15 @@ def command(
     dtype: common.Dtype = None,
     workers: common.Workers = None,
     regime: Regime = "cold",
+    prepare: Annotated[
+        bool, typer.Option("--prepare", help="Do everything that needs no GPU, and put it into a bundle (--output).")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The bundle's file (default: OPERATOR.tune.zip).")
+    ] = None,
+    bundle: Annotated[
+        Path | None, typer.Option("--bundle", help="A bundle made by --prepare: nothing in it is compiled here.")
+    ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="Rows shown of each table; 0 for all.")] = 0,
     seed: common.Seed = 0,
     json: common.Json = None,
@@ -41,6 +52,7 @@ def command(
         raise UsageError("no operator named", "tilewright tune OPERATOR, or tilewright tune --replay FILE")
     common.interpreting()
     operators = common.operators(target)
+    _check(operators, prepare, output, bundle)
     with common.session(f"tune {target}", [o.name for o in operators], json, store, no_store) as session:
         for operator in operators:
             sizes = common.wanted_sizes(case, operator, session.store)
@@ -56,10 +68,22 @@ def command(
                     regime=regime,
                     seed=seed,
                     keep=not no_store,
+                    prepare=(output or Path(f"{operator.name}.tune.zip")) if prepare else None,
+                    bundle=bundle,
                 ),
                 top,
             )
     raise typer.Exit(session.exit_code)
+
+
+def _check(operators: Sequence[Any], prepare: bool, output: Path | None, bundle: Path | None) -> None:
+    if output is not None and not prepare:
+        raise UsageError("--output is where --prepare puts its bundle", "give both, or neither")
+    if prepare and bundle is not None:
+        raise UsageError("--prepare makes a bundle, --bundle measures one", "give one of them")
+    if (prepare or bundle is not None) and len(operators) > 1:
+        names = ", ".join(operator.name for operator in operators)
+        raise UsageError(f"a bundle is of one operator, and here are {names}", "name it: file.py:name")
 
 
 def options(arch: str | None, *, shapes: str | None = None, keep: bool = True, **given: Any) -> Any:

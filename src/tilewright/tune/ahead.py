@@ -19,6 +19,7 @@ from tilewright.launch.compile import COMPILE_LIMITS, Cache, Lowered
 from tilewright.launch.kept import Kept
 from tilewright.process import Limits
 from tilewright.records import Config, Event, Progress, Resources, Trial
+from tilewright.tune.bundle import Prepared
 from tilewright.tune.candidates import Candidate, Candidates
 from tilewright.tune.crew import Crew, Job
 
@@ -29,9 +30,11 @@ _ENOUGH = 10  # compilations that tell what is usual
 
 
 class Ahead(Protocol):
-    """Where compiled configurations come from, by their index. ``trials`` holds what is known of each."""
+    """Where compiled configurations come from, by their index. ``trials`` holds what is known of each, ``known`` are
+    those that an earlier run settled."""
 
     trials: list[Trial]
+    known: frozenset[int]
 
     def survey(self) -> Generator[Event, None, None]:
         """Finds out which configurations fit; behind it, those that are ``compiled`` do or may."""
@@ -70,6 +73,7 @@ class CompileAhead:
 
     Args:
         known: Trials of earlier runs by configuration key, which are taken as they are.
+        prepared: configurations that were looked at and compiled elsewhere, by their key.
 
     Raises:
         StoreUnusable: compiled kernels cannot be kept; no configuration is to blame for that.
@@ -82,10 +86,13 @@ class CompileAhead:
         known: Mapping[str, Trial],
         cache: Cache | None,
         workers: int,
+        prepared: Mapping[str, Prepared] | None = None,
     ) -> None:
-        self._making, self._cache = making, cache
-        self.trials = [known.get(config.key, replace(making.blank, config=config)) for config in configs]
-        self._todo = [index for index, config in enumerate(configs) if config.key not in known]
+        self._making, self._cache, self._prepared = making, cache, dict(prepared or {})
+        self.trials = [known.get(config.key) or self._unmeasured(config) for config in configs]
+        self.known = frozenset(index for index, config in enumerate(configs) if config.key in known)
+        here = {*known, *self._prepared}
+        self._todo = [index for index, config in enumerate(configs) if config.key not in here]
         self._crew = Crew([{}] * max(workers, 1), quiet=True)
         self._memory = min(COMPILE_LIMITS.memory_bytes or 0, max(_memory_here() // max(workers, 1), 2**30))
         self._folder, self._triton_key = kept.folder(), kept.triton_key()
@@ -114,7 +121,17 @@ class CompileAhead:
         while any(work.is_alive and not work.is_probed for work in self._works.values()):
             self._turn(None)
 
+    def _unmeasured(self, config: Config) -> Trial:
+        blank = self._making.blank
+        if config.key in self._prepared:
+            return replace(self._prepared[config.key].trial, device=blank.device, regime=blank.regime)
+        return replace(blank, config=config)
+
     def want(self, index: int) -> None:
+        prepared = self._prepared.pop(self.trials[index].config.key, None)
+        if prepared is not None:
+            prepared.unpack()
+            self._ended.append(index)
         work = self._works.get(index)
         if work is not None and work.is_alive and not work.is_begun:
             self._wanted.append(index)

@@ -7,7 +7,7 @@ import json
 import os
 import statistics
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,8 @@ from tilewright.records import Case, Choice, Config, Event, Note, Progress, Tria
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.load import Address
 from tilewright.spec.operator import Operator, default_config
-from tilewright.tune.ahead import Ahead, CompileAhead
+from tilewright.tune.ahead import CompileAhead
+from tilewright.tune.bundle import Prepared
 from tilewright.tune.candidates import Candidates
 from tilewright.tune.feasible import BYTES_ONLY, rank
 from tilewright.tune.finals import Decision, decide, finalists
@@ -56,13 +57,13 @@ class How:
 
 
 def choose(
-    wanted: Wanted, machine: Machine, how: How, store: Any, ahead_of: Callable[[Candidates], Ahead] | None = None
+    wanted: Wanted, machine: Machine, how: How, store: Any, prepared: Mapping[str, Prepared] | None = None
 ) -> Generator[Event, None, tuple[list[Trial], Choice | None]]:
     """Trials best first, and the Choice; None where no configuration ran right.
 
     Args:
         store: of earlier runs; what it knows is not made again.
-        ahead_of: where compiled configurations come from, if they are not compiled here.
+        prepared: configurations that were compiled elsewhere, by their key.
     """
     making = Candidates(wanted.operator, wanted.case, wanted.inputs, machine.target, store)
     making.blank = replace(making.blank, device=machine.device, regime=how.regime)
@@ -76,10 +77,10 @@ def choose(
         return sorted(trials, key=rank), choice
     measuring = Measuring(wanted.address, wanted.case, how.regime, **how.measuring)
     runner = machine.runner(wanted.configs, measuring)
-    ahead: Ahead | None = None
+    ahead: CompileAhead | None = None
     try:
         workers = how.workers or max((os.cpu_count() or 1) - runner.capacity, 1)
-        ahead = ahead_of(making) if ahead_of else CompileAhead(making, wanted.configs, known, store, workers)
+        ahead = CompileAhead(making, wanted.configs, known, store, workers, prepared)
         blank = {"device": machine.device, "regime": how.regime}
         lookahead, first = max(2, workers // 2), _default(wanted)
         loop = Loop(ahead, runner, how.search_of, blank=blank, stop=how.stop, lookahead=lookahead, first=first)
@@ -94,8 +95,8 @@ def choose(
     return sorted(ended.trials, key=rank), decided
 
 
-def _notes(wanted: Wanted, ahead: Ahead, runner: Duelling) -> Generator[Event, None, None]:
-    if isinstance(ahead, CompileAhead) and not ahead.work_is_known:
+def _notes(wanted: Wanted, ahead: CompileAhead, runner: Duelling) -> Generator[Event, None, None]:
+    if not ahead.work_is_known:
         yield Note(f"{wanted.operator.name}: {BYTES_ONLY}")
     compiled = getattr(runner, "compiled", 0)
     if compiled:

@@ -72,14 +72,13 @@ class Loop:
     def run(self) -> Generator[Event, None, Ended]:
         """Yields a Tried for each configuration as it is settled; at the end for those that nobody asked for."""
         trials = self._ahead.trials
-        from_before = {index for index, trial in enumerate(trials) if trial.status != "compiled"}
         yield from self._ahead.survey()
         for index, trial in enumerate(trials):
-            if index in from_before:
+            if index in self._ahead.known:
                 yield Tried(trial, known=True)
             elif trial.status != "compiled":
                 yield Tried(trial)
-        places = [index for index, trial in enumerate(trials) if _is_alive(trial, index in from_before)]
+        places = [index for index, trial in enumerate(trials) if _is_alive(trial, index in self._ahead.known)]
         state = _State(places, {index: point for point, index in enumerate(places)})
         self._points = points_of([trials[index] for index in state.places])
         self._search = self._search_of(self._points)

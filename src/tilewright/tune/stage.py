@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tilewright.bench.stage import BenchOptions, shapes_of
-from tilewright.errors import UsageError
+from tilewright.errors import NoGpu, UsageError
 from tilewright.hardware.target import Target
 from tilewright.launch.host import inputs_of
 from tilewright.records import Choice, Config, Event, StageStarted, Trial
@@ -16,9 +17,11 @@ from tilewright.runtime.table import Table
 from tilewright.spec.load import Address
 from tilewright.spec.operator import Operator
 from tilewright.tune import candidates, feasible
+from tilewright.tune.bundle import Bundle
 from tilewright.tune.choosing import How, Wanted, choose
 from tilewright.tune.keep import keep
 from tilewright.tune.machine import Machine, here
+from tilewright.tune.preparing import prepare
 from tilewright.tune.search.in_order import InOrder
 from tilewright.wording import count
 
@@ -29,7 +32,8 @@ class TuneOptions:
 
     ``workers`` are compilations at a time, None for as many as there are cores. ``trial_seconds`` are spent on timing a
     configuration, ``duel_seconds`` on the last meeting of the fastest; a Trial has ended after ``limit_seconds``.
-    ``machine`` None is this one.
+    ``machine`` None is this one. With ``prepare`` all that needs no GPU is put into a bundle of that path, and nothing is
+    measured; ``bundle`` is one that was made elsewhere.
     """
 
     targets: Sequence[Target] | None = None
@@ -45,6 +49,8 @@ class TuneOptions:
     memory_bytes: int = 100 * 2**30
     table: Table | None = None
     machine: Machine | None = None
+    prepare: Path | None = None
+    bundle: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,8 @@ def run(
         store: of earlier runs, whose Trials, Choices and compilations are not made again.
 
     Raises:
-        NoGpu: no target was named, and there is no GPU.
-        UsageError: the operator has no space and no shapes.
+        NoGpu: there is a bundle to measure, and no GPU.
+        UsageError: the operator has no shapes; no target was named, and there is no GPU; a bundle does not hold here.
     """
     machine = options.machine or here()
     targets = list(options.targets or ([machine.target] if machine else []))
@@ -81,6 +87,12 @@ def run(
     shapes = shapes_of(
         operator, BenchOptions(shapes=options.shapes, cases=options.cases, dtype=options.dtype, seed=options.seed)
     )
+    if options.bundle is not None and machine is None:
+        raise NoGpu("a bundle is measured on a GPU, and there is none here", "take it to a machine that has one")
+    bundle = Bundle(options.bundle, operator) if options.bundle is not None else None
+    if options.prepare is not None:
+        prepared_trials = yield from prepare(operator, shapes, targets, options.prepare, store, options.workers)
+        return TuneReport(operator.name, prepared_trials)
     trials: dict[tuple[str, str], tuple[Trial, ...]] = {}
     choices: dict[str, Choice] = {}
     for label, case in shapes.items():
@@ -93,7 +105,8 @@ def run(
                 found = yield from feasible.survey(operator, case, inputs, configs, target, store, workers)
             else:
                 wanted = Wanted(operator, address, case, inputs, configs)
-                found, choice = yield from choose(wanted, machine, _how(options), store)
+                prepared = bundle.prepared(case, target) if bundle is not None else None
+                found, choice = yield from choose(wanted, machine, _how(options), store, prepared)
                 if choice is not None:
                     choices[label] = choice
                     if options.table is not None:

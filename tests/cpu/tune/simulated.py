@@ -17,6 +17,7 @@ class Compiled:
 
     def __init__(self, configs=CONFIGS, lost=(), binaries=None):
         self.trials = [Trial("simulated", CASE, config, "h100", "compiled") for config in configs]
+        self.known = frozenset()
         self._lost, self._binaries, self._waiting = set(lost), binaries or {}, []
 
     def survey(self):

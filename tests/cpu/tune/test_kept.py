@@ -1,8 +1,7 @@
-"""What was compiled from text is what a launch would ask Triton's cache for."""
+"""What was compiled from text lies in Triton's cache, and can be taken elsewhere (test_bundle.py: launches find it)."""
 
 from pathlib import Path
 
-import kept_tasks  # noqa: F401  (children import it by name)
 import pytest
 
 from tilewright import process
@@ -11,7 +10,7 @@ from tilewright.launch import kept
 from tilewright.launch.capture import record
 from tilewright.launch.compile import lower
 from tilewright.records import Case, Config
-from tilewright.spec.load import address, load
+from tilewright.spec.load import load
 
 SIZES = {"M": 64, "N": 96}
 CONFIG = Config({"BLOCK_M": 2, "num_warps": 4, "num_stages": 1})
@@ -34,9 +33,7 @@ def compiled(operator, chip, folder):
     return found
 
 
-def test_a_launch_finds_in_tritons_cache_what_was_compiled_from_text_and_taken_elsewhere(
-    softmax, tmp_path, monkeypatch
-):
+def test_what_was_compiled_from_text_can_be_put_into_the_cache_of_another_machine(softmax, tmp_path, monkeypatch):
     from triton import knobs
 
     here, there = tmp_path / "here", tmp_path / "there"
@@ -51,8 +48,4 @@ def test_a_launch_finds_in_tritons_cache_what_was_compiled_from_text_and_taken_e
     kept.put_back(one, files)
     here.rename(tmp_path / "gone")  # what was taken along names no place it came from
     assert kept.is_there(one)
-    configs = [CONFIG, Config({**CONFIG.values, "num_warps": 8})]
-    question = dict(address=address(softmax), case=Case(softmax.name, SIZES, "bf16"), target=find("h100"))
-    answers = process.run("kept_tasks:answers", {**question, "configs": configs, "folder": str(there)})
-    assert answers == [[True], [False]]
     assert {p.suffix for p in map(Path, files)} >= {".cubin", ".ptx", ".json"}
