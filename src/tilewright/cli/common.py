@@ -155,6 +155,8 @@ def session(
     shown = console("-" if to_stderr else json_path, plain=plain)
     shown.knows_cases = not no_store
     run_id = store.begin_run(command, list(operators), environment)
+    if store.note:
+        shown.line(store.note)
     current = Session(shown, store, run_id, json_path, environment, command)
     text = "done"
     try:

@@ -22,6 +22,7 @@ from typing import Any
 from tilewright import records
 from tilewright.errors import StoreFromNewerVersion, StoreUnusable
 from tilewright.records import Case, Environment
+from tilewright.store import salvage
 from tilewright.store.rows import RunSummary, insert, now, summary
 
 VERSION = 1
@@ -44,6 +45,7 @@ class NullStore:
     """A store that keeps nothing: what ``--no-store`` asks for."""
 
     path: Path | None = None
+    note: str | None = None
 
     def begin_run(self, command: str, operators: Sequence[str], environment: Environment) -> int:
         return 0
@@ -102,6 +104,7 @@ class Store:
         self.path = Path(path) if path is not None else default_path()
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.RLock()
+        self.note: str | None = None  # what had to be done to open it
 
     # ------------------------------------------------------------------------------------------- writing
 
@@ -238,14 +241,31 @@ class Store:
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             try:
-                self._prepare(db)
-            except BaseException:
-                db.close()
-                raise
-            self._connection = db
+                self._connection = self._connect(self.path)
+            except sqlite3.DatabaseError as error:
+                if not salvage.can_be_salvaged(error, self.path):
+                    raise
+                self._connection = self._salvaged()
         return self._connection
+
+    def _salvaged(self) -> sqlite3.Connection:
+        with salvage.alone(self.path.parent):
+            try:
+                return self._connect(self.path)  # another process has done it meanwhile
+            except sqlite3.DatabaseError:
+                self.note = salvage.salvage(self.path, self._connect)
+                return self._connect(self.path)
+
+    def _connect(self, path: Path) -> sqlite3.Connection:
+        db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        db.text_factory = lambda text: text.decode(errors="replace")
+        try:
+            self._prepare(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         """Makes sure that the file is a store of this version, creating what is missing."""
@@ -258,6 +278,7 @@ class Store:
             if int(version) > VERSION:
                 words = f"{self.path} is a store of version {version}; this tilewright reads up to {VERSION}"
                 raise StoreFromNewerVersion(words, f"upgrade tilewright, or {_REMEDY}")
+            salvage.require_sound(db)
         _use_write_ahead_log(db)
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA foreign_keys = ON")

@@ -88,9 +88,11 @@ class Loop:
         if self._first in state.points and trials[self._first or 0].status == "compiled":
             self._want(state, state.points[self._first or 0])
         why = yield from self._measure(state)
-        for trial in trials:
+        for index, trial in enumerate(trials):
             if trial.status == "compiled":
-                yield Tried(trial)
+                same = state.by_binary.get(trial.binary)
+                trials[index] = trial if same is None else _as_the_same(trial, same)
+                yield Tried(trials[index])
         return Ended(trials, why, state.measured)
 
     def _measure(self, state: _State) -> Generator[Event, None, str]:

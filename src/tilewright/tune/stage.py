@@ -21,9 +21,16 @@ from tilewright.tune.bundle import Bundle
 from tilewright.tune.choosing import How, Wanted, choose
 from tilewright.tune.keep import keep
 from tilewright.tune.machine import Machine, here
+from tilewright.tune.points import Point
 from tilewright.tune.preparing import prepare
 from tilewright.tune.search.in_order import InOrder
+from tilewright.tune.search.interface import Search
+from tilewright.tune.search.named import search_named
+from tilewright.tune.search.portfolio import Portfolio
 from tilewright.wording import count
+
+EXHAUSTED = 150
+"""Of so many configurations that fit, and fewer, each is measured."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +123,13 @@ def run(
 
 
 def _how(options: TuneOptions) -> How:
+    def search_of(points: Sequence[Point]) -> Search:
+        name = InOrder.name if len(points) <= EXHAUSTED else Portfolio.name
+        return search_named(name, points, options.seed)
+
     return How(
-        search=InOrder.name,
-        search_of=InOrder,
+        search=f"{Portfolio.name}, or all of {EXHAUSTED}",
+        search_of=search_of,
         stop=lambda trials: None,
         regime=options.regime,
         workers=options.workers,
