@@ -241,17 +241,19 @@ def run_many(
     *,
     workers: int,
     limits: Limits = Limits(),
+    kept: list[Worker] | None = None,
     **worker_options: Any,
 ) -> Iterator[tuple[int, Any]]:
     """Runs a task over many arguments on a pool; yields (index, answer) in the order they end.
 
     A job that fails yields its error (:class:`TilewrightError`) in place of the answer; a worker that
-    died is replaced, and the others are not disturbed.
+    died is replaced, and the others are not disturbed. ``kept`` is for a caller that comes again: workers of earlier
+    calls, to begin with, and this call's own, which it then has to kill.
     """
     waiting = list(enumerate(jobs))[::-1]
     workers = max(workers, 1)
     busy: dict[int, tuple[Worker, int]] = {}
-    idle: list[Worker] = []
+    idle: list[Worker] = [] if kept is None else kept
     try:
         while waiting or busy:
             while waiting and len(busy) < workers:
@@ -272,7 +274,7 @@ def run_many(
     finally:
         for worker, _ in busy.values():
             worker.kill()
-        for worker in idle:
+        for worker in idle if kept is None else ():
             worker.kill()
 
 

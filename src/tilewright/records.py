@@ -49,6 +49,21 @@ FINDING_KINDS = (
     "unsupported",
 )
 """What a Finding's kind may be."""
+ADVICE_KINDS = (
+    "narrow-access",
+    "strided-access",
+    "matrix-unit",
+    "no-overlap",
+    "layout-conversion",
+    "local-memory",
+    "spills",
+    "few-warps",
+    "tail-wave",
+    "float64-arithmetic",
+    "atomic-in-loop",
+    "wide-index",
+)
+"""What an Advice's kind may be."""
 StageOutcome = Literal["passed", "findings", "incomplete", "skipped"]
 
 
@@ -333,6 +348,29 @@ class Trial:
     ptxas: str | None = None
     regime: str | None = None
     abandoned: bool = False
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Why a compiled kernel is slower than it need be on a Target, and what to try.
+
+    ``message`` says what was seen, ``cost`` what it costs (an estimate names what it rests on), ``figures`` are the
+    numbers behind both. ``file``, ``line`` and ``source`` are the user's own, of the kernel as a whole its ``def``.
+    """
+
+    operator: str
+    case: Case
+    config: Config
+    kind: str
+    message: str
+    file: str | None
+    line: int | None
+    source: str | None
+    kernel: str
+    target: str
+    remedy: str
+    cost: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

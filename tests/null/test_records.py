@@ -10,6 +10,7 @@ import pytest
 
 from tilewright import records
 from tilewright.records import (
+    Advice,
     Case,
     CaseDone,
     CaseResult,
@@ -87,6 +88,9 @@ SAMPLES = [
     TRIAL,
     Trial("attention", CASE, CONFIG, "a100", "infeasible", "too much shared memory"),
     Choice("attention", CASE, CONFIG, "NVIDIA H100", "3.6.0", "ab12", 1e-3, None, {"trials": 9, "steps": (1, 2)}),
+    Advice(
+        "attention", CASE, CONFIG, "spills", "76 bytes are spilled", "a.py", 3, "acc = 0", "attend", "a100", "a smaller tile", "", {"stores": 76}
+    ),
     MEASUREMENT,
     Change("attention", CASE, "prefill", "main", "", "UNDECIDED", "not measured then", config=CONFIG),
     TIMING,

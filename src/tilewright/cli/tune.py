@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tilewright.cli import common, replay
+from tilewright.cli import why as why_verb
 from tilewright.errors import UsageError
 
 Regime = Annotated[
@@ -35,6 +36,15 @@ def command(
     bundle: Annotated[
         Path | None, typer.Option("--bundle", help="A bundle made by --prepare: nothing in it is compiled here.")
     ] = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="Say why one configuration is slow, by what the compiler made of it. No GPU.")
+    ] = False,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config", metavar="VALUES", help="With --why: 'BLOCK_M=128,num_warps=8'. Default: the launcher's."
+        ),
+    ] = None,
     top: Annotated[int, typer.Option("--top", min=0, help="Rows shown of each table; 0 for all.")] = 0,
     seed: common.Seed = 0,
     json: common.Json = None,
@@ -50,6 +60,10 @@ def command(
         return
     if target is None:
         raise UsageError("no operator named", "tilewright tune OPERATOR, or tilewright tune --replay FILE")
+    if why or config is not None:
+        _check_why(why, prepare, bundle)
+        why_verb.command(target, arch, shapes, case, dtype, workers, config, seed, json, store, no_store)
+        return
     common.interpreting()
     operators = common.operators(target)
     _check(operators, prepare, output, bundle)
@@ -74,6 +88,13 @@ def command(
                 top,
             )
     raise typer.Exit(session.exit_code)
+
+
+def _check_why(why: bool, prepare: bool, bundle: Path | None) -> None:
+    if not why:
+        raise UsageError("--config goes with --why", "the tuner looks at all configurations of the space")
+    if prepare or bundle is not None:
+        raise UsageError("--why looks at one configuration, and makes no bundle", "leave --prepare and --bundle out")
 
 
 def _check(operators: Sequence[Any], prepare: bool, output: Path | None, bundle: Path | None) -> None:

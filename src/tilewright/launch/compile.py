@@ -26,7 +26,7 @@ from tilewright.errors import ChildFailed, KernelCompileError, StaticAssertionFa
 from tilewright.hardware.target import Target
 from tilewright.launch.driver import gpu_target
 from tilewright.launch.launch import Launch
-from tilewright.process import Limits, run_many
+from tilewright.process import Limits, Worker, run_many
 from tilewright.records import Resources
 
 COMPILE_LIMITS = Limits(seconds=120, memory_bytes=6 * 2**30)
@@ -214,13 +214,19 @@ def compile_many(
     workers: int,
     shared_only: bool = False,
     keep: tuple[str, ...] = (),
+    until: str | None = None,
+    numbers: bool = False,
     cache: Cache | None = None,
     limits: Limits = COMPILE_LIMITS,
+    kept: list[Worker] | None = None,
 ) -> Iterator[tuple[int, Compiled | TilewrightError]]:
     """Compiles many, in child processes; yields (index, result or its error) as they end.
 
-    Jobs with one key are compiled once. A compiler that aborts or runs away costs its job only.
+    Jobs with one key are compiled once. A compiler that aborts or runs away costs its job only. ``keep``,
+    ``until`` and ``numbers`` are those of ``pipeline.compile_ttir``; what ends early is not kept in the cache.
+    ``kept`` is that of ``process.run_many``.
     """
+    cache = None if until else cache
     kind = "shared" if shared_only else "full"
     first: dict[str, int] = {}
     followers: dict[int, list[int]] = {}
@@ -242,10 +248,12 @@ def compile_many(
             "options": jobs[i].options,
             "shared_only": shared_only,
             "keep": keep,
+            "until": until,
+            "numbers": numbers,
         }
         for i in todo
     ]
-    for position, answer in run_many(_TASK, arguments, workers=workers, limits=limits, quiet=True):
+    for position, answer in run_many(_TASK, arguments, workers=workers, limits=limits, kept=kept, quiet=True):
         leader = todo[position]
         if not isinstance(answer, TilewrightError):
             resources, texts = answer

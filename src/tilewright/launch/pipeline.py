@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import re
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import triton
@@ -27,6 +27,9 @@ from tilewright.errors import KernelCompileError
 from tilewright.records import Resources
 
 BINARY_STAGES = ("cubin", "hsaco")
+NUMBERS = "ttir"
+_APART = 256  # LLVM counts the lines within inline assembly on from its place
+_PLACE = re.compile(r"^(  .*) loc\(#loc\d*\)$", re.MULTILINE)
 
 
 class _StopAfterAllocation(Exception):
@@ -41,6 +44,8 @@ def compile_ttir(
     options: Mapping[str, Any],
     shared_only: bool = False,
     keep: tuple[str, ...] = (),
+    until: str | None = None,
+    numbers: bool = False,
 ) -> tuple[Resources, dict[str, Any]]:
     """Compiles frontend TTIR for a chip; its resources, and the texts of the stages named in ``keep``.
 
@@ -48,7 +53,9 @@ def compile_ttir(
         target: backend, architecture and warp size, as Triton's ``GPUTarget`` takes them.
         options: launch options such as ``num_warps``.
         shared_only: stop at shared-memory allocation; registers and spills are None then.
-        keep: stage names, such as ``("ttgir", "ptx", "cubin")``.
+        keep: stage names, such as ``("ttgir", "ptx", "cubin")``; ``"sass"`` is the cubin disassembled, with its lines.
+        numbers: what the later texts say of places are numbers of operations in the kept ``"ttir"`` (see ``numbered``).
+        until: the last stage to run; what comes behind it, registers and spills among it, is None then.
 
     Raises:
         KernelCompileError: a pass or the assembler failed.
@@ -71,15 +78,37 @@ def compile_ttir(
                 module = stage(module, metadata)
             if name in keep:
                 kept[name] = module if isinstance(module, (bytes, str)) else str(module)
+            if name == "ttir" and numbers:
+                module = parse(numbered(str(module)), context)
             if name == "amdgcn":
                 log.write(str(module))
+            if name == until:
+                shared = int(metadata.get("shared") or 0)
+                return Resources(shared, None, None, None, None, parsed.num_warps, time.perf_counter() - started), kept
     except _StopAfterAllocation:
         shared = int(module.get_int_attr("ttg.shared") or 0)
         return Resources(shared, None, None, None, None, parsed.num_warps, time.perf_counter() - started), kept
     except Exception as error:
         raise KernelCompileError(f"{name}: {first_words(error)}") from None
+    if "sass" in keep and target[0] == "cuda":
+        kept["sass"] = _disassembled(module)
     seconds = time.perf_counter() - started
     return resources(module, metadata, log.getvalue(), str(target[0]), parsed.num_warps, seconds), kept
+
+
+def numbered(ttir: str) -> str:
+    """TTIR in which each operation's place is its own number, as a line of a file ``NUMBERS``.
+
+    It follows an operation through the texts of all later stages, while places do so badly: two inlined calls of one
+    function share theirs in PTX. ``number_at`` reads it back from a line.
+    """
+    numbers = itertools.count(_APART, _APART)
+    return _PLACE.sub(lambda match: f'{match[1]} loc("{NUMBERS}":{next(numbers)}:1)', ttir)
+
+
+def number_at(line: int | None) -> int | None:
+    """The number of an operation, by the line that a later text gives as its place."""
+    return line // _APART if line is not None else None
 
 
 def parse(ttir: str, context: Any) -> Any:
@@ -158,13 +187,19 @@ def resources(
 
 
 def _cuobjdump(binary: bytes) -> str:
-    tool = Path(knobs.nvidia.cuobjdump.path)
+    return _said_of(binary, knobs.nvidia.cuobjdump.path, "--dump-resource-usage")
+
+
+def _disassembled(binary: bytes) -> str:
+    """SASS, each instruction behind the line of source it comes from."""
+    return _said_of(binary, knobs.nvidia.nvdisasm.path, "--print-code", "--print-line-info")
+
+
+def _said_of(binary: bytes, tool: str, *options: str) -> str:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(binary)
         file.flush()
-        return subprocess.run(
-            [tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True
-        ).stdout
+        return subprocess.run([tool, *options, file.name], capture_output=True, text=True, check=True).stdout
 
 
 def _number(pattern: str, text: str) -> int | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any
 
@@ -43,12 +43,16 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where in the user's code an operation comes from, and the name its result was given there."""
+    """Where in the user's code an operation comes from, and the name its result was given there.
+
+    ``callers`` are the calls that brought it there, innermost first, where the compiler has inlined them.
+    """
 
     file: str | None = None
     line: int | None = None
     name: str | None = None
     column: int | None = None  # from 0
+    callers: tuple[Location, ...] = ()
 
 
 @dataclass(slots=True)
@@ -263,7 +267,9 @@ class _Reader:
             elif text.startswith("#loc"):
                 text = self._locations.get(text, "unknown")
             elif text.startswith("callsite("):
-                text = text[9:].partition(" at ")[0]
+                callee, _, caller = text[9:-1].partition(" at ")
+                here, above = self._resolved(callee, name), self._resolved(caller)
+                return replace(here, callers=(*here.callers, replace(above, callers=()), *above.callers))
             elif found := re.match(r'"([^"]*)":(\d+):(\d+)', text):
                 return Location(found.group(1), int(found.group(2)), name, int(found.group(3)))
             elif found := re.match(r'"([^"]*)"\((.*)\)$', text):

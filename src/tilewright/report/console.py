@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tilewright.errors import TilewrightError
 from tilewright.records import (
+    Advice,
     Case,
     CaseDone,
     Change,
@@ -284,6 +285,24 @@ class Console:
         self._print(
             Text.assemble(("chosen", "bold green"), f"  {words.clean(label)}  {words.choice(choice)}"), wrap=True
         )
+
+    def advice(self, found: Sequence[Advice]) -> None:
+        """Why a configuration is slow: what was seen, what it costs, what to try; of several chips alike once."""
+        self.close()
+        same: dict[tuple[object, ...], list[Advice]] = {}
+        for one in found:
+            same.setdefault((one.case, one.kind, one.file, one.line, one.message, one.cost, one.remedy), []).append(one)
+        for first, *others in same.values():
+            chips = ", ".join(dict.fromkeys(one.target for one in (first, *others)))
+            head = Text.assemble((f" {first.kind}", "bold yellow"), f"  {chips}")
+            for part, style in ((words.place(first.file, first.line), "cyan"), (first.source or "", "")):
+                head.append("   ").append(words.clean(part), style)
+            self._print(head, wrap=True, hang=True)
+            self._below(Text(words.clean(first.message)))
+            if first.cost:
+                self._below(Text.assemble(("costs  ", "bold"), words.clean(first.cost)))
+            if first.remedy:
+                self._below(Text.assemble(("try    ", "green"), words.clean(first.remedy)))
 
     def environment(self, env: Environment) -> None:
         """What numbers were obtained on, in one line."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tilewright import records
-from tilewright.records import Case, Comparison, Finding, Trial, fault_key
+from tilewright.records import Advice, Case, Comparison, Finding, Trial, fault_key
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,8 @@ def _key_of(record: Any) -> str | None:
         return record.kind
     if isinstance(record, Comparison):
         return record.baseline
+    if isinstance(record, Advice):
+        return f"{record.target} {record.kind}"
     if isinstance(record, Trial):
         return f"{record.target} {record.config.key}"
     config = getattr(record, "config", None)

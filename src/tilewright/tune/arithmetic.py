@@ -164,10 +164,10 @@ class _Program:
         known = [value for value in given if value is not None]
         if len(known) != len(given) or not given:
             return None
-        if op.name in _SAME:
+        if op.name in CASTS:
             return known[0]
         name = f"{op.name} {op.body.partition(',')[0].strip()}" if op.name == "arith.cmpi" else op.name
-        function = _OPERATIONS.get(name)
+        function = INTEGER_OPERATIONS.get(name)
         return function(*known[:2]) if function is not None and len(known) >= 2 else None
 
 
@@ -185,8 +185,8 @@ def _remainder(a: int, b: int) -> int | None:
 
 
 _BOOLEANS = {"true": 1, "false": 0}
-_SAME = frozenset(f"arith.{name}" for name in ("extsi", "extui", "trunci", "index_cast", "index_castui", "bitcast"))
-_OPERATIONS: dict[str, Callable[[int, int], int | None]] = {
+CASTS = frozenset(f"arith.{name}" for name in ("extsi", "extui", "trunci", "index_cast", "index_castui", "bitcast"))
+INTEGER_OPERATIONS: dict[str, Callable[[int, int], int | None]] = {
     "arith.addi": lambda a, b: a + b,
     "arith.subi": lambda a, b: a - b,
     "arith.muli": lambda a, b: a * b,

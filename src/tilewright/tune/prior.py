@@ -81,7 +81,7 @@ def predict(
     bytes: int,
 ) -> float:
     """Seconds the model gives one call; comparable between configurations of one operator only."""
-    floor = max(_arithmetic(target, work), bytes / target.memory_bandwidth, _tile_traffic(target, work))
+    floor = max(arithmetic_seconds(target, work), bytes / target.memory_bandwidth, _tile_traffic(target, work))
     total = 0.0
     programs = sum(launch.programs for launch in launches) or 1
     for launch, job, needs in zip(launches, lowered, resources, strict=True):
@@ -132,7 +132,7 @@ def _filled(target: Target, programs: int, blocks_per_unit: int) -> float:
     return tail_efficiency(target, programs, 1)
 
 
-def _arithmetic(target: Target, work: Work) -> float:
+def arithmetic_seconds(target: Target, work: Work) -> float:
     seconds = work.others / target.peak["fp32"]
     for dot, flops in work.dots.items():
         small = SMALL_TILE if dot.rows < 64 and target.arch == "sm_90" else 1.0

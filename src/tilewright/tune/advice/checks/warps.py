@@ -1,0 +1,90 @@
+"""Too little on its way: units whose parts have no warp, and reads too few and small to keep the memory busy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from tilewright.hardware.occupancy import occupancy
+from tilewright.records import Advice
+from tilewright.tune.advice.evidence import Evidence
+from tilewright.tune.dots import dots
+
+# A read that nothing else delays takes at least so long to come from device memory (published microbenchmarks of A100
+# and H100 have 470 to 570 cycles at 1.4 to 1.9 GHz); under load it takes longer, and more has to be on its way.
+LATENCY_SECONDS = 300e-9
+LEAST_SECONDS = 5e-6
+"""A call that takes no longer ends before a steady state is reached."""
+
+
+def check(seen: Evidence) -> Iterator[Advice]:
+    resident = min(seen.occupancy.blocks_per_unit, math.ceil(seen.launch.programs / seen.target.compute_units))
+    if resident == 0:
+        return
+    if dots(seen.lowered.ttir):
+        yield from _idle_parts(seen, resident)
+    elif seen.texts is not None and seen.launch.programs >= seen.target.compute_units * seen.occupancy.blocks_per_unit:
+        yield from _little_on_its_way(seen, resident)
+
+
+def _idle_parts(seen: Evidence, resident: int) -> Iterator[Advice]:
+    """A unit has four parts, each with its own warps and its own share of the matrix unit."""
+    parts, warps = seen.target.warp_allocation_granularity, resident * seen.resources.warps
+    if warps >= parts or seen.floor_seconds < LEAST_SECONDS / 5:
+        return
+    yield seen.advice(
+        "few-warps",
+        None,
+        f"{warps} of the {parts} parts of a unit have a warp: {resident} program of {seen.resources.warps} is resident",
+        remedy=f"num_warps={parts}" + (f"; {_one_more(seen)}" if _one_more(seen) else ""),
+        cost=f"{1 - warps / parts:.0%} of the matrix units stand still",
+        warps_per_unit=warps,
+        limited_by=seen.occupancy.limited_by,
+    )
+
+
+def _little_on_its_way(seen: Evidence, resident: int) -> Iterator[Advice]:
+    """Little's law: a rate of memory needs that much on its way for as long as a read takes."""
+    tiles = [one for one in seen.accesses if one.op.name == "tt.load"]
+    pipelined = any("tt.num_stages" in op.attributes for op in seen.texts.flow.ops) if seen.texts else False
+    if not tiles or pipelined or seen.floor_seconds < LEAST_SECONDS:
+        return
+    each = sum(one.elements * one.element_bytes for one in tiles)
+    needed = seen.target.memory_bandwidth * LATENCY_SECONDS / seen.target.compute_units
+    if resident * each >= needed:
+        return
+    placed = seen.occupancy
+    yield seen.advice(
+        "few-warps",
+        tiles[0].op.location,
+        f"{resident} programs of {seen.resources.warps} warps fit a unit ({placed.fraction:.0%} of its warps, limited by "
+        f"{placed.limited_by}), and together load {resident * each / 1024:.1f} KiB at a time; memory is only kept busy by "
+        f"{needed / 1024:.1f}",
+        remedy="larger tiles, so that each program has more on its way"
+        + (f"; or {_one_more(seen)}" if _one_more(seen) else ""),
+        cost=f"at most {resident * each / needed:.0%} of the memory's rate (a read takes {LATENCY_SECONDS * 1e9:.0f} ns or more)",
+        on_its_way=resident * each,
+        needed=round(needed),
+        occupancy=placed.fraction,
+        limited_by=placed.limited_by,
+    )
+
+
+def _one_more(seen: Evidence) -> str:
+    """How much less one program would have to need for one more to fit."""
+    needs, placed = seen.resources, seen.occupancy
+    if placed.limited_by == "registers" and needs.registers:
+        for registers in range(needs.registers - 1, 15, -1):
+            if _fit(seen, registers, needs.shared) > placed.blocks_per_unit:
+                return f"one more program fits at {registers} registers a thread (now {needs.registers})"
+    if placed.limited_by == "shared":
+        for shared in range(needs.shared - 1024, 0, -1024):
+            if _fit(seen, needs.registers or 0, shared) > placed.blocks_per_unit:
+                return (
+                    f"one more program fits at {shared / 1024:.0f} KiB of shared memory (now {needs.shared / 1024:.0f})"
+                )
+    return ""
+
+
+def _fit(seen: Evidence, registers: int, shared: int) -> int:
+    return occupancy(seen.target, registers=registers, shared=shared, warps=seen.resources.warps).blocks_per_unit
