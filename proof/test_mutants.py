@@ -16,8 +16,8 @@ from mutation.subjects import subjects
 from results import keep
 
 ANSWERS = Path(__file__).parent / ".mutants.jsonl"
-FOUND, TOLD = 0.92, 0.94
-"""Shares of the faults that were reached; the aim is 0.95 of them found."""
+FOUND, TOLD = 0.96, 0.98
+"""Shares of the faults that were reached; the aim was 0.95 of them found."""
 WORKERS = int(os.environ.get("TILEWRIGHT_WORKERS", str(os.cpu_count() or 1)))
 
 

@@ -6,7 +6,7 @@ A case may name a configuration beside its sizes: ``N=65 BLOCK=128``. What the i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -79,10 +79,18 @@ def check_names(operator: Operator, case: Case, target: Target) -> None:
             raise UnknownDim(words, f"it has {', '.join(known) or 'none'}")
 
 
-def plan(operator: Operator, first: Case, target: Target, seed: int, known: Mapping[str, Trait]) -> Plan:
+def plan(
+    operator: Operator,
+    first: Case,
+    target: Target,
+    seed: int,
+    known: Mapping[str, Trait],
+    extremes: Callable[[str, Case], Iterable[Case]] = lambda dim, case: (),
+) -> Plan:
     """A ragged case for each distinct configuration but the default, sized by that configuration's own blocks.
 
-    ``known`` is what the dims mean to the kernels in the default one.
+    ``known`` is what the dims mean to the kernels in the default one. Where a configuration lets a dim be so large
+    that other kernels are launched, ``extremes`` makes further cases of that.
     """
     if operator.argument_names is None:
         return Plan(())
@@ -98,8 +106,9 @@ def plan(operator: Operator, first: Case, target: Target, seed: int, known: Mapp
     has_default = int(len(others) < len(distinct))
     chosen = spread(others, MOST - has_default)
     configured = [_case(operator, first, values, target, seed, known) for values in chosen]
-    others_kernels = list(_other_kernels(operator, first, chosen, configured, target))
-    return Plan((), (*configured, *others_kernels), len(distinct), has_default)
+    for dim, case in _other_kernels(operator, first, chosen, list(configured), target):
+        configured += [case, *extremes(dim, case)]
+    return Plan((), tuple(configured), len(distinct), has_default)
 
 
 def _other_kernels(
@@ -108,11 +117,13 @@ def _other_kernels(
     chosen: Sequence[Mapping[str, Any]],
     configured: Sequence[Case],
     target: Target,
-) -> Iterator[Case]:
-    """Cases of configurations beyond one of whose blocks the launcher takes other kernels, one for each set of them."""
-    seen: set[Any] = set()
+) -> Iterator[tuple[str, Case]]:
+    """Cases of configurations beyond one of whose blocks the launcher takes other kernels, one for each set of them,
+    and the dim that has grown: of the fewest blocks of 1, which no tile is ragged along, and the smallest otherwise."""
+    found: dict[frozenset[str], list[tuple[tuple[int, int], str, Case]]] = {}
     for values, case in zip(chosen, configured, strict=True):
         usual = {launch.name for launch in _launches(operator, first, values, target)}
+        ones = sum(value == 1 for value in values.values())
         for dim in operator.dims:
             for block in sorted({v for v in values.values() if isinstance(v, int) and 16 <= v <= _MOST_OF_A_BLOCK}):
                 larger = {**first.arguments, dim: block + 1}
@@ -121,9 +132,12 @@ def _other_kernels(
                 names = frozenset(
                     launch.name for launch in _launches(operator, replace(first, arguments=larger), values, target)
                 )
-                if names - usual and names not in seen:
-                    seen.add(names)
-                    yield replace(case, arguments={**case.arguments, dim: block + 1})
+                if names - usual:
+                    grown = replace(case, arguments={**case.arguments, dim: block + 1})
+                    found.setdefault(names, []).append(((ones, block), dim, grown))
+    for candidates in found.values():
+        _, dim, case = min(candidates, key=lambda candidate: candidate[0])
+        yield dim, case
 
 
 _MOST_OF_A_BLOCK = 4096

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ A_FEW_DIGITS = 64.0
 """Times the tolerance, where right algorithms lose digits."""
 HALF_OF_ALL_DIGITS = 1e4
 """Times the tolerance, where an exponential makes much of what its argument loses."""
-_LARGE = ("large", "very-negative")
+_LARGE = ("large", "very-negative", contents.WIDE_RANGE)
 A_LITTLE = 4.0
 """Times the tolerance, where values are of another kind than drawn ones, for which it is made."""
 LARGEST_TOLD = 1e12
@@ -101,4 +102,6 @@ def _only_lost_digits(case: Case, finding: Finding, disagreements: list[Disagree
 
 def is_lost_digits(case: Case, found: Disagreement) -> bool:
     """Whether a right algorithm may be as far off as this under the case's value class: nothing to be told."""
+    if case.values == contents.WIDE_RANGE and found.kind == "value":  # only that a value is no number any more is told
+        return not math.isfinite(found.worst_expected) or math.isfinite(found.worst_value)
     return found.kind == "value" and limit(case) > 1.0 and found.worst_over_tolerance < limit(case)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -69,7 +70,10 @@ def plan_cases(
     except Exception:
         return Plan((first,))
     planned = planning.plan(probed, effort, seed, extremes=extremes)
-    found = configs.plan(operator, first, chip, seed, planned.traits) if with_configs and probed.launches else Plan(())
+    found = Plan(())
+    if with_configs and probed.launches:
+        extreme = functools.partial(planning.extremes, probed, planned.traits) if extremes else lambda dim, case: ()
+        found = configs.plan(operator, first, chip, seed, planned.traits, extreme)
     return replace(
         found,
         cases=(*planned.cases, *found.configured, *planned.grids),
@@ -79,7 +83,7 @@ def plan_cases(
         first=first if operator.inputs is not None else planned.cases[0],
         dims=operator.dims,
         guessed=operator.inputs is not None,
-        is_narrow=operator.signature is not None and not any(read and read.wide for read in probed.read),
+        is_narrow=operator.signature is not None and not probed.is_wide,
     )
 
 

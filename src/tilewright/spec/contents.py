@@ -40,11 +40,17 @@ def _scattered(request: Request, *specials: float) -> Tensor:
     return sample
 
 
+_BEYOND = 2.0**16
+"""What float16 cannot hold, and float32 and bfloat16 with ease."""
+WIDE_RANGE = "beyond-half"
+"""The word for values that only a detour through float16 makes infinite: nothing else is told of them."""
+
 FLOATS: Mapping[str, Callable[[Request], Tensor]] = {
     "equal": lambda r: torch.full(r.shape, 0.7),
     "large": lambda r: 32 * _normal(r),
     "tiny": lambda r: _normal(r) / 1024,
     "large-mean": lambda r: 8 + _normal(r),
+    "beyond-half": lambda r: _BEYOND * (1 + _uniform(r)) * torch.where(_uniform(r) < 0.5, -1, 1),
     "signed-zeros": lambda r: torch.where(_uniform(r) < 0.5, -0.0, 0.0),
     "positive": lambda r: _normal(r).abs() + 0.125,
     "negative": lambda r: -_normal(r).abs() - 0.125,
@@ -55,7 +61,7 @@ FLOATS: Mapping[str, Callable[[Request], Tensor]] = {
 }
 TIED = frozenset(("equal", "signed-zeros"))
 """Words under which equal values have an order that nobody promises: whole numbers, such as indices of the largest."""
-ROUGH = frozenset(("large-mean", "very-negative", "large", "tiny", "denormal"))
+ROUGH = frozenset(("large-mean", "very-negative", "large", "tiny", "denormal", WIDE_RANGE))
 """Words under which right algorithms lose digits, a variance from a sum of squares for one: faults lose far more."""
 NOT_FINITE = frozenset(("infinite", "nan"))
 """Words under which values that differ are a warning: what a kernel makes of them is seldom promised."""
@@ -165,6 +171,8 @@ def _named(word: str, declared: Values | None, dtype: torch.dtype) -> Values | N
         kinds = MASKS if declared is None or isinstance(declared, values.mask) else {}
     elif dtype.is_floating_point:
         kinds = FLOATS if declared is None or isinstance(declared, values.normal) else {}
+        if word == WIDE_RANGE and torch.finfo(dtype).max < 2 * _BEYOND:
+            kinds = {}
     elif declared is None:
         kinds = INTEGERS
     make = kinds.get(word)

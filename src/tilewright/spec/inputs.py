@@ -131,6 +131,8 @@ def _channels_last(tensor: Tensor) -> Tensor:
 
 OFFSET = 64
 """Elements before a tensor that is laid out further on in its storage: no alignment is lost by them."""
+APART = "-apart"
+"""Behind the name of a dim: tensors of several dims have that one as far apart as in a slice of something huge."""
 UPSTREAM_LAYOUTS = ("expanded-grad", "transposed-grad")
 """Of the gradient that a backward pass is sent; inputs are contiguous with them."""
 

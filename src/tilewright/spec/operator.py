@@ -31,12 +31,12 @@ from tilewright.spec.declaration import (
     names,
     short_dtypes,
 )
-from tilewright.spec.inputs import Inputs, generator, lay_out
+from tilewright.spec.inputs import APART, Inputs, generator, lay_out
 from tilewright.spec.shapes import evaluate
 from tilewright.spec.signature import Parameter, Signature
 from tilewright.spec.space import Space
 from tilewright.spec.suppression import Suppression as Suppression
-from tilewright.spec.virtual import HUGE, RESERVED, virtual
+from tilewright.spec.virtual import HUGE, RESERVED, apart, virtual
 
 
 class Operator:
@@ -291,7 +291,11 @@ class Operator:
                 f"values[{parameter.name!r}] made {dtype_names.short(tensor.dtype)}{list(tensor.shape)} "
                 f"where {dtype_names.short(dtype)}{list(request.shape)} was asked for"
             )
-        tensor = lay_out(tensor, case.layout, written=parameter.name in self.mutates)
+        if case.layout.endswith(APART):
+            axis = spec.axis(case.layout.removesuffix(APART))
+            tensor = tensor if axis is None else apart(tensor, axis)
+        else:
+            tensor = lay_out(tensor, case.layout, written=parameter.name in self.mutates)
         return tensor.requires_grad_() if parameter.name in self.grad else tensor
 
     def _reserved_from(self, case: Case) -> int:
@@ -365,6 +369,9 @@ class Operator:
         for name in self.dims:
             if name not in case.arguments:
                 raise UnknownDim(f"{self.name}: the case gives no size for {name}", f"it needs {', '.join(self.dims)}")
+        dim = case.layout.removesuffix(APART)
+        if dim != case.layout and dim not in self.dims:
+            raise UnknownDim(f"{self.name} has no dim {dim!r} to lay out", f"it has {', '.join(self.dims)}")
 
 
 def _laid_out_virtually(shape: tuple[int, ...], dtype: torch.dtype, layout: str) -> torch.Tensor:

@@ -71,6 +71,12 @@ class TensorSpec:
     def shape(self, sizes: Mapping[str, Any]) -> tuple[int, ...]:
         return tuple(size for dim in self.dims for size in dim.sizes(sizes))
 
+    def axis(self, dim: str) -> int | None:
+        """Where a dim stands in a tensor of several, each of them one axis; None where it does not."""
+        written = [d.expression for d in self.dims]
+        several = len(written) > 1 and not any(d.variadic for d in self.dims)
+        return written.index(dim) if several and dim in written else None
+
     def fits(self, shape: tuple[int, ...], sizes: Mapping[str, Any]) -> bool:
         """Whether a result has this shape; a dim that no input has the name of may have any size."""
         wanted: list[int | None] = []

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tilewright.records import Case, Config
 from tilewright.tune.sets import ConfigSet, Measurements
 
@@ -56,7 +58,7 @@ def arguments_of(case: Case) -> dict[str, Any]:
 
 def rule_for(found: Measurements, chosen: ConfigSet) -> Rule:
     """The rule for the measured shapes, over the set's configurations."""
-    return _grown(found, chosen, found.cases)
+    return _grown(found, chosen, range(len(found.cases)))
 
 
 def choose(rule: Rule, arguments: Mapping[str, Any]) -> Config:
@@ -75,33 +77,36 @@ def leaves(rule: Rule) -> Iterator[Leaf]:
         yield from leaves(rule.no)
 
 
-def _grown(found: Measurements, chosen: ConfigSet, cases: Sequence[Case]) -> Rule:
-    leaf = _leaf(found, chosen, cases)
+def _grown(found: Measurements, chosen: ConfigSet, shapes: Sequence[int]) -> Rule:
+    leaf = _leaf(found, chosen, shapes)
     if leaf.slowdown <= 1 + chosen.within:
         return leaf
-    splits = [(name, value, parts) for name, value in _questions(cases) if all(parts := _parted(cases, name, value))]
+    splits: list[tuple[float, int, str, Any, list[int], list[int]]] = []
+    for name, value in _questions([found.cases[shape] for shape in shapes]):
+        asked = Split(name, value, leaf, leaf)
+        yes = [shape for shape in shapes if asked.holds(arguments_of(found.cases[shape]))]
+        no = [shape for shape in shapes if shape not in yes]
+        if yes and no:
+            splits.append((_lost(found, chosen, yes) + _lost(found, chosen, no), len(splits), name, value, yes, no))
     if not splits:  # shapes that no argument tells apart
         return leaf
-    name, value, (yes, no) = min(splits, key=lambda split: sum(_lost(found, chosen, part) for part in split[2]))
+    _, _, name, value, yes, no = min(splits)
     return Split(name, value, _grown(found, chosen, yes), _grown(found, chosen, no))
 
 
-def _leaf(found: Measurements, chosen: ConfigSet, cases: Sequence[Case]) -> Leaf:
-    """The configuration with the least greatest slowdown over some shapes; of as good ones the fastest overall."""
-    columns = {config: [found.slowdown(case, config) for case in cases] for config in chosen.configs}
-    enough = lambda config: max(columns[config]) <= 1 + chosen.within
-    total = lambda config: sum(map(math.log, columns[config]))
-    allowed = [config for config in chosen.configs if enough(config)]
-    best = min(allowed, key=total) if allowed else min(chosen.configs, key=lambda c: (max(columns[c]), total(c)))
-    return Leaf(best, len(cases), max(columns[best]))
+def _leaf(found: Measurements, chosen: ConfigSet, shapes: Sequence[int]) -> Leaf:
+    """The fastest overall of the configurations that serve all of some shapes; if none does, the one that loses least."""
+    slowdowns = found.slowdowns[np.ix_(chosen.rows, shapes)]
+    worst, total = slowdowns.max(axis=1), np.log(slowdowns).sum(axis=1)
+    serves = worst <= 1 + chosen.within
+    place = int(np.lexsort((total, np.where(serves, 0.0, worst)))[0])
+    return Leaf(chosen.configs[place], len(shapes), float(worst[place]))
 
 
-def _lost(found: Measurements, chosen: ConfigSet, cases: Sequence[Case]) -> float:
+def _lost(found: Measurements, chosen: ConfigSet, shapes: Sequence[int]) -> float:
     """What one configuration for all of them costs at least, counted from the share that is let pass."""
-    return min(
-        sum(min(max(found.slowdown(case, config) / (1 + chosen.within) - 1, 0.0), 1e6) for case in cases)
-        for config in chosen.configs
-    )
+    beyond = found.slowdowns[np.ix_(chosen.rows, shapes)] / (1 + chosen.within) - 1
+    return float(np.clip(beyond, 0.0, 1e6).sum(axis=1).min())
 
 
 def _questions(cases: Sequence[Case]) -> Iterator[tuple[str, Any]]:
@@ -115,12 +120,6 @@ def _questions(cases: Sequence[Case]) -> Iterator[tuple[str, Any]]:
             yield from ((name, _between(low, high)) for low, high in itertools.pairwise(ordered))
         elif len(set(map(repr, values))) > 1:
             yield from ((name, value) for value in {repr(v): v for v in values}.values() if not _is_size(value))
-
-
-def _parted(cases: Sequence[Case], name: str, value: Any) -> tuple[list[Case], list[Case]]:
-    asked = Split(name, value, *[Leaf(Config({}), 0, 1.0)] * 2)
-    yes = [case for case in cases if asked.holds(arguments_of(case))]
-    return yes, [case for case in cases if case not in yes]
 
 
 def _between(low: float, high: float) -> float:

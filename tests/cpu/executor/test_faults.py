@@ -200,6 +200,14 @@ def test_results_that_change_with_the_order_of_programs_are_order_dependent():
     assert (finding.kind, tagged(finding)) == ("order-dependent", "sum")
 
 
+def test_a_race_on_a_way_that_no_program_goes_in_the_usual_order_is_found():
+    result, executor, again = _second(wrong_values.handed_on, False)
+    found = executor.findings() + second.order_dependent(executor, {"out": result}, again)
+    assert ("read-write-race", "taken") in [(f.kind, tagged(f)) for f in found]
+    result, executor, again = _second(wrong_values.handed_on, True)
+    assert not (executor.findings() + second.order_dependent(executor, {"out": result}, again))
+
+
 def test_another_order_of_a_sum_or_of_places_is_no_fault():
     for launcher, how, notes in (
         (wrong_values.summed_under_a_lock, 1.0, []),

@@ -5,6 +5,8 @@ import itertools
 import torch
 import triton
 import triton.language as tl
+from jaxtyping import Float
+from torch import Tensor
 
 import tilewright as tw
 from tilewright.debug.planning import parameters, sizes
@@ -170,3 +172,45 @@ def test_a_plan_is_the_same_each_time_and_a_thorough_one_holds_more():
     quick = planned("quick")
     assert quick == planned("quick")
     assert len(quick) < len(planned("thorough"))
+
+
+@triton.jit
+def _shifted(x, bias, y, M, N, B: tl.constexpr, RAGGED_M: tl.constexpr, RAGGED_N: tl.constexpr, HALF: tl.constexpr):
+    rows, columns = tl.arange(0, B)[:, None], tl.program_id(0) * B + tl.arange(0, B)[None, :]
+    at = rows * N + columns
+    shift = tl.load(bias + columns, mask=columns < N).to(tl.float16 if HALF else tl.float32)
+    if RAGGED_N and RAGGED_M:
+        value = tl.load(x + at, mask=(rows < M) & (columns < N))
+    elif RAGGED_N:
+        value = tl.load(x + at)
+    else:
+        value = tl.load(x + at, mask=rows < M)
+    tl.store(y + at, value + shift, mask=(rows < M) & (columns < N))
+
+
+def shifted(half, dtype):
+    @tw.operator(reference=lambda x, b=None: x if b is None else x + b, dtypes=(dtype,), where="M <= 16")
+    def operator(x: Float[Tensor, "M N"], b: Float[Tensor, "N"] | None = None) -> Float[Tensor, "M N"]:
+        x, (M, N) = x.contiguous(), x.shape
+        y = torch.empty_like(x)
+        if y.numel():
+            b = x.new_zeros(N) if b is None else b
+            _shifted[(triton.cdiv(N, 16),)](x, b.contiguous(), y, M, N, 16, M % 16 != 0, N % 16 != 0, half)
+        return y
+
+    return operator
+
+
+def test_a_mask_left_out_where_one_dim_alone_is_ragged_and_a_detour_through_float16_are_found():
+    found = tw.debug(shifted(True, "bf16"), shrink_seconds=0, cause_seconds=0).errors
+    assert {f.kind for f in found} == {"out-of-bounds-read", "non-finite"}
+    assert {f.case.values for f in found if f.kind == "non-finite"} == {"beyond-half"}
+    assert all(f.case.arguments["M"] == 16 != f.case.arguments["N"] for f in found if f.kind == "out-of-bounds-read")
+
+
+def test_of_values_beyond_float16_only_what_is_no_number_is_told():
+    for half, dtype in ((False, "bf16"), (True, "fp16")):
+        report = tw.debug(shifted(half, dtype), shrink_seconds=0, cause_seconds=0)
+        assert {f.kind for f in report.errors} == {"out-of-bounds-read"}
+        words = {r.case.values for r in report.results}
+        assert ("beyond-half" in words) == (dtype == "bf16")

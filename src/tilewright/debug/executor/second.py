@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tilewright.debug.executor.executor import Executor
-from tilewright.records import Finding
+from tilewright.records import Finding, fault_key
 from tilewright.spec import golden
 from tilewright.spec.golden import Expected
 from tilewright.spec.poison import Poisoned
@@ -20,20 +20,25 @@ from tilewright.spec.poison import Poisoned
 Again = Callable[[Executor], Mapping[str, Tensor]]
 """Runs the same call on the same inputs with another executor; its results by name."""
 
+_RACES = ("write-write-race", "read-write-race")
 _ULPS = {torch.float64: 1024, torch.float32: 1024, torch.float16: 16, torch.bfloat16: 16}
 """How far sums of the same terms in another order may lie apart, in ulps of the largest result."""
 
 
 def order_dependent(executor: Executor, results: Mapping[str, Tensor], again: Again) -> list[Finding]:
-    """Runs the programs in reverse order, where some launch's atomics let it know its own; findings for what changed.
+    """Runs the programs in reverse order, where some launch's atomics let it know its own; findings for what changed,
+    and for races on a way that no program went before.
 
     Sums of floats that were merely associated otherwise are the same result; so is one whose elements merely lie
     in other places (a note), as where an atomic counter deals out slots.
     """
     if not executor.order_matters:
         return []
-    other = again(Executor(executor.target, Poisoned(), backwards=True))
-    findings = []
+    reversed_ = Executor(executor.target, Poisoned(), backwards=True)
+    other = again(reversed_)
+    seen = set(map(fault_key, executor.findings()))
+    races = [f for f in reversed_.findings() if f.kind in _RACES and fault_key(f) not in seen]
+    findings = [replace(f, message=f"{f.message}; seen with the last program first") for f in races]
     for name, result in results.items():
         first, second = result.detach(), other.get(name)
         if second is None or second.shape != first.shape:

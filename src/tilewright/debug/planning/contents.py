@@ -42,18 +42,25 @@ def words(operator: Operator, inputs: Inputs, effort: str) -> list[str]:
     """Value classes that change what some tensor of the operator holds, ``inputs`` being those of a case."""
     if operator.signature is None:
         return [word for word in _OF_INPUTS if operator.reference is not None and contents.refills(inputs, word)]
-    wanted = _QUICK if effort == "quick" else contents.WORDS[1:]
+    # Values beyond float16 have cases of their own, with all that the operator can be given (``plan.py``).
+    wanted = _QUICK if effort == "quick" else [w for w in contents.WORDS[1:] if w != contents.WIDE_RANGE]
     return [word for word in wanted if _changes(operator, word)]
 
 
-def _changes(operator: Operator, word: str) -> bool:
+def wide_range(operator: Operator) -> str | None:
+    """The first dtype of an operator in which values beyond float16 can be drawn and judged, if there is one."""
+    if operator.signature is None or operator.reference is None:
+        return None
+    return next((dtype for dtype in operator.dtypes if _changes(operator, contents.WIDE_RANGE, dtype)), None)
+
+
+def _changes(operator: Operator, word: str, dtype: str | None = None) -> bool:
     if word == "unnamed-poison" and operator.reference is None:
         return False
     for parameter in operator.signature.tensors if operator.signature else ():
         if parameter.tensor is None:
             continue
-        dtype = parameter.tensor.dtype
-        kind = dtypes.to_torch(dtype) if dtype else dtypes.to_torch(operator.dtypes[0])
+        kind = dtypes.to_torch(parameter.tensor.dtype or dtype or operator.dtypes[0])
         if contents.affects(word, operator.values.get(parameter.name), kind):
             return True
     return False

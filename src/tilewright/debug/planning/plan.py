@@ -9,31 +9,34 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tilewright.debug import refusal
-from tilewright.debug.planning import contents, cost, huge, naming, parameters, sizes
+from tilewright.debug.planning import apart, contents, cost, huge, naming, parameters, sizes
 from tilewright.debug.planning.modest import TooLarge
 from tilewright.debug.planning.probing import Probe, Trait, path_of, traits, with_blocks_of
 from tilewright.errors import CaseUnsatisfiable, KernelCompileError
 from tilewright.launch.compile import specialise
 from tilewright.launch.launch import Launch
 from tilewright.records import Case
-from tilewright.spec.inputs import UPSTREAM_LAYOUTS
+from tilewright.spec.contents import WIDE_RANGE
+from tilewright.spec.inputs import APART, UPSTREAM_LAYOUTS
 from tilewright.spec.operator import Operator
 from tilewright.spec.virtual import is_huge
 from tilewright.wording import count
 
 Effort = Literal["quick", "thorough"]
-BUDGETS: Mapping[str, float] = {"quick": 2.3, "thorough": 100.0}
+BUDGETS: Mapping[str, float] = {"quick": 3.0, "thorough": 100.0}
 """Estimated seconds of all planned cases of an operator, its configurations apart."""
 DEAREST: Mapping[str, float] = {"quick": 0.6, "thorough": 10.0}
 """Estimated seconds of one case."""
 LEAST = 8
 """Cases that are run though they are dear, up to so many times what the dearest else may be."""
 _PATIENCE = 6
+_MOST_OF_A_PATH = 16_385
+"""The largest size at which a launcher takes another way that has further cases: values and layouts of that way."""
 _THRESHOLDS = (257, 1025, 4097, 16_385, 65_537)
 """Just above sizes at which launchers choose another kernel."""
 QUICK_ROWS = 24
@@ -65,7 +68,8 @@ def plan(probe: Probe, effort: Effort, seed: int = 0, *, extremes: bool = True) 
     budget = _Budget(probe, effort)
     notes: list[str] = []
     table = {d: _accepted(probe, d, known[d], i, notes) for i, d in enumerate(known)}
-    for case in _ordered(probe, known, table, effort, seed):
+    paths = list(_of_paths(probe, table, seed))
+    for case in _ordered(probe, known, table, paths, effort, seed):
         budget.offer(case)
     if budget.too_dear and len(budget.taken) < LEAST:
         notes.append(
@@ -76,6 +80,9 @@ def plan(probe: Probe, effort: Effort, seed: int = 0, *, extremes: bool = True) 
     if extremes and not is_huge(probe.first_inputs):
         found.grids = list(huge.beyond_grids(probe, known))
         found.cases += [case for case in huge.wrapping(probe, known) if case not in found.cases]
+        if probe.is_wide:  # of others one case says that they are not
+            small = [(dim, case) for dim, case in paths if case.arguments[dim] <= _MOST_OF_A_PATH]
+            found.cases += apart.apart(probe, known, small)
     return found
 
 
@@ -100,7 +107,12 @@ def _of_levels(probe: Probe, known: Mapping[str, Trait], row: Mapping[str, str],
 
 
 def _ordered(
-    probe: Probe, known: Mapping[str, Trait], table: Mapping[str, Mapping[str, int]], effort: Effort, seed: int
+    probe: Probe,
+    known: Mapping[str, Trait],
+    table: Mapping[str, Mapping[str, int]],
+    paths: Sequence[tuple[str, Case]],
+    effort: Effort,
+    seed: int,
 ) -> Iterator[Case]:
     operator, first = probe.operator, probe.first
     dims = list(known)
@@ -115,7 +127,7 @@ def _ordered(
         return _made(operator, {**wanted, **other.pop("options", {})}, seed=seed, **other)
 
     rows = sizes.combinations(dims)
-    head = list(itertools.islice(rows, 6))
+    head = list(itertools.islice(rows, sizes.FIRST))
     mixed, swapped = head[min(1, len(head) - 1)], head[min(2, len(head) - 1)]
     streams: list[Iterable[Case | None]] = [
         [at(row) for row in head[:3]],
@@ -123,12 +135,14 @@ def _ordered(
         [at(mixed, dtype=dtype) for dtype in operator.dtypes[1:]],
         (at(mixed, options={name: option}) for name, options in _options(operator) for option in options),
         _of_parameters(probe, mixed, table, seed),
-        [at(row) for row in head[3:]],
-        _of_paths(probe, table, seed),
-        (at({**dict.fromkeys(dims, "few"), dim: "few"}, options={dim: size}) for dim, size in _long(known)),
+        (case for dim in dims if (case := at(head[0], options={dim: 0})) and case.arguments[dim] == 0),
+        (at(row) for row in sizes.one_ragged(dims)),
         (at(mixed, values=word) for word in contents.early(operator, inputs)),
+        _of_wide_range(operator, at(mixed, options=_optional(operator)), paths),
         (at(mixed, layout=layout) for layout in contents.layouts(operator)),
-        (at(mixed, options={dim: 0}) for dim in dims),
+        [at(row) for row in head[3:]],
+        (case for _, case in paths),
+        (at(dict.fromkeys(dims, "few"), options={dim: size}) for dim, size in _long(known)),
         (at(row) for row in _spread(list(rows), effort)),
         (at(swapped, values=word) for word in contents.words(operator, inputs, effort)),
         (at(swapped, dtype=dtype) for dtype in operator.dtypes[1:]),
@@ -161,6 +175,27 @@ def _options(operator: Operator) -> list[tuple[str, tuple[Any, ...]]]:
     return [(name, options[1:]) for name, options in operator.choices.items() if len(options) > 1]
 
 
+def _optional(operator: Operator) -> dict[str, bool]:
+    """The options that give all tensors which may be left out."""
+    tensors = operator.signature.tensors if operator.signature else ()
+    return {p.name: True for p in tensors if p.tensor and p.tensor.optional}
+
+
+def _of_wide_range(operator: Operator, usual: Case | None, paths: Sequence[tuple[str, Case]]) -> Iterator[Case]:
+    """Values that float16 cannot hold, on each way that the launcher takes."""
+    dtype = contents.wide_range(operator)
+    if dtype is not None:
+        cases = [*([usual] if usual else []), *(case for dim, case in paths if case.arguments[dim] <= _MOST_OF_A_PATH)]
+        yield from (replace(case, dtype=dtype, values=WIDE_RANGE) for case in cases)
+
+
+def extremes(probe: Probe, known: Mapping[str, Trait], dim: str, case: Case) -> Iterator[Case]:
+    """A case whose kernels no other has, with values that float16 cannot hold, and with a dim laid out far apart."""
+    yield from _of_wide_range(probe.operator, case, ())
+    if probe.is_wide and apart.may_span_as_much(probe, known, dim):
+        yield replace(case, layout=dim + APART)
+
+
 def _long(known: Mapping[str, Trait]) -> Iterator[tuple[str, int]]:
     for dim, trait in known.items():
         for size in sizes.long(trait):
@@ -181,8 +216,8 @@ def _of_parameters(
         yield _made(operator, {**defaults, **ragged_sizes, **changed}, seed=seed)
 
 
-def _of_paths(probe: Probe, table: Mapping[str, Mapping[str, int]], seed: int) -> Iterator[Case | None]:
-    """The size at which a launcher takes another way: other kernels, or other flags of them; all else small."""
+def _of_paths(probe: Probe, table: Mapping[str, Mapping[str, int]], seed: int) -> Iterator[tuple[str, Case]]:
+    """The size of a dim at which a launcher takes another way: other kernels, or other flags of them; all else small."""
     operator = probe.operator
     seen = {path_of(probe.launches)}
     for dim in table:
@@ -197,7 +232,7 @@ def _of_paths(probe: Probe, table: Mapping[str, Mapping[str, int]], seed: int) -
                 break  # it goes no further
             if path not in seen:
                 seen.add(path)
-                yield case
+                yield dim, case
 
 
 def _made(operator: Operator, wanted: Mapping[str, Any], **other: Any) -> Case | None:

@@ -91,6 +91,11 @@ class Probe:
         """
         return self.launched(self.inputs(case))
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether some kernel computes some offset in 64 bits: those that compute none end where 32 bits do."""
+        return any(read is not None and read.wide for read in self.read)
+
     @functools.cached_property
     def first_inputs(self) -> Inputs:
         """Those of the first case, of whatever size: its author wrote it so."""

@@ -15,6 +15,8 @@ _MANY_ROWS = 37
 _LARGEST_STEP = 128
 _LONGEST = 6007
 _TRIPS, _FEWER = 3001, 499
+FIRST = 6
+"""Combinations before those that go dim by dim."""
 
 Sizes = dict[str, int]
 
@@ -82,9 +84,14 @@ def _first(dims: Sequence[str]) -> Iterator[dict[str, str]]:
     yield dict.fromkeys(dims, "tail")
     yield dict.fromkeys(dims, "few")
     yield dict.fromkeys(dims, "part")
+    yield from one_ragged(dims)
+    yield dict.fromkeys(dims, "one")
+
+
+def one_ragged(dims: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Each dim beside its block while the others are whole: many kernels have masks only where a dim needs one."""
     for dim in dims if len(dims) > 1 else ():
         yield {**dict.fromkeys(dims, "aligned"), dim: "above"}
-    yield dict.fromkeys(dims, "one")
 
 
 def covering(dims: Sequence[str], names: Sequence[str], given: Sequence[Mapping[str, str]]) -> Iterator[dict[str, str]]:

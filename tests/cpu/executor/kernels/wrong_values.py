@@ -186,6 +186,30 @@ def by_order(how):
 
 
 @triton.jit
+def _handed_on(x_ptr, part_ptr, ready_ptr, out_ptr, RELEASES: tl.constexpr):
+    """Program 1 leaves its number; program 0 takes it if it is there already, and otherwise looks it up itself."""
+    if tl.program_id(0) == 1:
+        tl.store(part_ptr, tl.load(x_ptr + 1))
+        tl.debug_barrier()
+        if RELEASES:
+            tl.atomic_xchg(ready_ptr, 1, sem="release")
+        else:
+            tl.store(ready_ptr, 1)
+    else:
+        if tl.atomic_add(ready_ptr, 0, sem="acquire") == 1:
+            other = tl.load(part_ptr)  # taken
+        else:
+            other = tl.load(x_ptr + 1)
+        tl.store(out_ptr, tl.load(x_ptr) + other)
+
+
+def handed_on(releases):
+    out, ready = torch.empty(1), torch.zeros(1, dtype=torch.int32)
+    _handed_on[(2,)](torch.arange(2.0), torch.empty(1), ready, out, RELEASES=releases)
+    return out
+
+
+@triton.jit
 def _serial_sum(x_ptr, y_ptr, lock_ptr, BLOCK: tl.constexpr, FADE: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + tl.program_id(0) * BLOCK + lanes)
