@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import signal
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ from triton.compiler.compiler import ASTSource
 from triton.compiler.compiler import compile as compile_source
 from triton.runtime import cache
 
-from tilewright.errors import KernelCompileError, StoreUnusable
+from tilewright.errors import ChildFailed, KernelCompileError, StoreUnusable
 from tilewright.launch import pipeline
 from tilewright.records import Resources
 
@@ -76,6 +78,7 @@ def compile_and_keep(
     Raises:
         KernelCompileError: a pass or the assembler failed.
         StoreUnusable: the cache cannot be written.
+        ChildFailed: a program of the compiler was killed, which is no fault of the kernel.
     """
     use(folder, triton_key)
     knobs.compilation.always_compile = True  # what the assembler says of spills is heard only while it is at work
@@ -90,13 +93,25 @@ def compile_and_keep(
             raise StoreUnusable(f"cannot keep kernels in {folder}: {error.strerror}", "free some space") from None
         raise
     except Exception as error:
+        _require_alive(error)
         raise KernelCompileError(pipeline.first_words(error)) from None
     log.write(kernel.asm.get("amdgcn", ""))
     seconds = time.perf_counter() - started
-    found = pipeline.resources(
-        kernel.kernel, kernel.metadata._asdict(), log.getvalue(), str(target[0]), kernel.metadata.num_warps, seconds
-    )
+    try:
+        found = pipeline.resources(
+            kernel.kernel, kernel.metadata._asdict(), log.getvalue(), str(target[0]), kernel.metadata.num_warps, seconds
+        )
+    except subprocess.CalledProcessError as error:
+        _require_alive(error)
+        raise
     return Kept(found, name, kernel.hash, hashlib.sha256(kernel.kernel).hexdigest()[:16])
+
+
+def _require_alive(error: Exception) -> None:
+    """An assembler that was killed from outside says nothing of the kernel: the compilation is to be made anew."""
+    killed = getattr(error, "returncode", None) == -signal.SIGKILL or f"error code {-signal.SIGKILL:d}" in str(error)
+    if killed:
+        raise ChildFailed("a program of the compiler was killed", signal=signal.SIGKILL) from None
 
 
 def use(folder: str, triton_key: str) -> None:

@@ -21,7 +21,7 @@ from tilewright.process import Limits
 from tilewright.records import Config, Event, Progress, Resources, Trial
 from tilewright.tune.bundle import Prepared
 from tilewright.tune.candidates import Candidate, Candidates
-from tilewright.tune.crew import Crew, Job
+from tilewright.tune.crew import Crew, Job, Jobs
 
 _PROBE = "tilewright.launch.pipeline:compile_ttir"
 LEAST_SECONDS = 30.0
@@ -69,9 +69,10 @@ class _Work:
 
 
 class CompileAhead:
-    """An :class:`Ahead` that compiles, in ``workers`` children.
+    """An :class:`Ahead` that compiles.
 
     Args:
+        crew: does the work; it is closed with this.
         known: Trials of earlier runs by configuration key, which are taken as they are.
         prepared: configurations that were looked at and compiled elsewhere, by their key.
 
@@ -85,16 +86,17 @@ class CompileAhead:
         configs: Sequence[Config],
         known: Mapping[str, Trial],
         cache: Cache | None,
-        workers: int,
+        crew: Jobs,
         prepared: Mapping[str, Prepared] | None = None,
+        kernels: dict[int, Sequence[Kept]] | None = None,
     ) -> None:
         self._making, self._cache, self._prepared = making, cache, dict(prepared or {})
         self.trials = [known.get(config.key) or self._unmeasured(config) for config in configs]
         self.known = frozenset(index for index, config in enumerate(configs) if config.key in known)
         here = {*known, *self._prepared}
         self._todo = [index for index, config in enumerate(configs) if config.key not in here]
-        self._crew = Crew([{}] * max(workers, 1), quiet=True)
-        self._memory = min(COMPILE_LIMITS.memory_bytes or 0, max(_memory_here() // max(workers, 1), 2**30))
+        self._crew = crew
+        self._memory = min(COMPILE_LIMITS.memory_bytes or 0, max(_memory_here() // crew.capacity, 2**31))
         self._folder, self._triton_key = kept.folder(), kept.triton_key()
         self._works: dict[int, _Work] = {}
         self._probing: deque[tuple[_Work, int]] = deque()
@@ -103,7 +105,7 @@ class CompileAhead:
         self._same: dict[Any, list[tuple[_Work, int]]] = {}
         self._ended: list[int] = []
         self._seconds: list[float] = []
-        self.kernels: dict[int, tuple[Kept, ...]] = {}
+        self.kernels: dict[int, Sequence[Kept]] = {} if kernels is None else kernels
         """The compiled kernels of each configuration, in the order launched."""
 
     # ---------------------------------------------------------------------------------------------- the interface
@@ -131,6 +133,7 @@ class CompileAhead:
         prepared = self._prepared.pop(self.trials[index].config.key, None)
         if prepared is not None:
             prepared.unpack()
+            self.kernels[index] = prepared.kernels
             self._ended.append(index)
         work = self._works.get(index)
         if work is not None and work.is_alive and not work.is_begun:
@@ -275,6 +278,11 @@ class CompileAhead:
             self._cache.put(key, {"resources": vars(answer[0])})
         elif isinstance(answer, Kept):
             self._cache.put(key, {**vars(answer), "resources": vars(answer.resources)})
+
+
+def compilers_here(workers: int) -> Crew:
+    """So many children of this machine that compile."""
+    return Crew([{}] * max(workers, 1), quiet=True)
 
 
 def _recalled(kind: str, known: Mapping[str, Any]) -> Any:

@@ -35,6 +35,7 @@ class Prepared:
     """A configuration that was looked at elsewhere; ``unpack`` puts its kernels where a launch finds them."""
 
     trial: Trial
+    kernels: Sequence[Kept]
     unpack: Callable[[], None]
 
 
@@ -134,7 +135,7 @@ class Bundle:
 
     def _prepared(self, trial: Trial, part: Mapping[str, Any]) -> Prepared:
         kernels = [_kept(one) for one in part["kernels"].get(trial.config.key, ())]
-        return Prepared(trial, partial(self._unpack, kernels))
+        return Prepared(trial, kernels, partial(self._unpack, kernels))
 
     def _unpack(self, kernels: Sequence[Kept]) -> None:
         for one in kernels:

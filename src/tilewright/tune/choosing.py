@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import statistics
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewright.errors import ChildFailed
+from tilewright.launch.kept import Kept
 from tilewright.records import Case, Choice, Config, Event, Note, Progress, Trial, Tried
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.load import Address
@@ -43,7 +43,7 @@ class Wanted:
 class How:
     """How a case is searched: ``search`` names ``search_of`` in the key of a Choice.
 
-    ``workers`` None are as many compilations at a time as there are cores that no child at a GPU needs.
+    ``workers`` None are as many compilations at a time as the machine has cores to spare.
     """
 
     search: str
@@ -75,14 +75,15 @@ def choose(
         for trial in trials:
             yield Tried(trial, known=True)
         return sorted(trials, key=rank), choice
-    measuring = Measuring(wanted.address, wanted.case, how.regime, **how.measuring)
+    kernels: dict[int, Sequence[Kept]] = {}
+    measuring = Measuring(wanted.address, wanted.case, how.regime, kernels=kernels, **how.measuring)
     runner = machine.runner(wanted.configs, measuring)
     ahead: CompileAhead | None = None
     try:
-        workers = how.workers or max((os.cpu_count() or 1) - runner.capacity, 1)
-        ahead = CompileAhead(making, wanted.configs, known, store, workers, prepared)
+        crew = machine.compilers(how.workers, runner.capacity)
+        ahead = CompileAhead(making, wanted.configs, known, store, crew, prepared, kernels)
         blank = {"device": machine.device, "regime": how.regime}
-        lookahead, first = max(2, workers // 2), _default(wanted)
+        lookahead, first = max(2, crew.capacity // 2), _default(wanted)
         loop = Loop(ahead, runner, how.search_of, blank=blank, stop=how.stop, lookahead=lookahead, first=first)
         ended = yield from loop.run()
         ahead.close()  # a duel is fought on a quiet machine

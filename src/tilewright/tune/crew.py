@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, Protocol
 
 from tilewright.errors import ChildFailed, TilewrightError
 from tilewright.process import Limits, Worker
@@ -21,12 +21,41 @@ _KILLED = 2
 
 @dataclass(frozen=True)
 class Job:
-    """A task and its arguments; ``name`` is how the caller knows it again."""
+    """A task and its arguments; ``name`` is how the caller knows it again.
+
+    ``kernels`` are those in Triton's cache here that it launches, for a crew whose children are elsewhere.
+    """
 
     name: Any
     task: str
     arguments: Mapping[str, Any]
     limits: Limits
+    kernels: Sequence[Any] = ()
+
+
+class Jobs(Protocol):
+    """Works on jobs side by side: a :class:`Crew` here, or one of a cluster."""
+
+    @property
+    def capacity(self) -> int:
+        """Jobs at a time."""
+
+    @property
+    def free(self) -> int:
+        """How many more may be given now."""
+
+    def submit(self, job: Job) -> None:
+        """Begins a job; there must be room for it."""
+
+    def ended(self, timeout: float | None = None) -> list[tuple[Job, Any]]:
+        """Jobs that have ended, with their answers or errors; waits for the first, ``timeout`` seconds at most.
+
+        Raises:
+            TilewrightError: nothing can be done here, which no job is to blame for.
+        """
+
+    def close(self) -> None:
+        """Ends all, whatever they are at."""
 
 
 @dataclass

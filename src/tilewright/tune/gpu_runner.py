@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewright.errors import StoreUnusable, TilewrightError
 from tilewright.hardware import clocks
 from tilewright.launch import kept
+from tilewright.launch.kept import Kept
 from tilewright.process import Limits
 from tilewright.records import Case, Config
 from tilewright.spec.load import Address
-from tilewright.tune.crew import Crew, Job
+from tilewright.tune.crew import Crew, Job, Jobs
 from tilewright.tune.runner import Measured, Outcome
 
 PREPARING_SECONDS = 300.0
@@ -26,7 +27,8 @@ class Measuring:
     """How a case is measured: seconds of timing a configuration and of the duel, and what a child may use.
 
     ``limit_seconds`` of a Trial are those of a kernel that does not end. ``tasks`` is the module whose functions
-    ``prepare``, ``measure`` and ``duel`` the children run, ``more`` what its ``prepare`` is given besides.
+    ``prepare``, ``measure`` and ``duel`` the children run, ``more`` what its ``prepare`` is given besides. ``kernels`` are
+    those of each configuration that is compiled, by its index.
     """
 
     address: Address
@@ -37,6 +39,7 @@ class Measuring:
     memory_bytes: int = 100 * 2**30
     tasks: str = "tilewright.tune.measure"
     more: Mapping[str, Any] = field(default_factory=dict)
+    kernels: Mapping[int, Sequence[Kept]] = field(default_factory=dict)
 
 
 class GpuRunner:
@@ -44,24 +47,20 @@ class GpuRunner:
 
     Args:
         configs: the points, by index.
-        seats: the environment of each child; by default one child for each GPU (:func:`seats_here`).
+        crew_of: makes the children, given what each does first; by default one for each GPU of this host.
 
     Raises, from :meth:`results` and :meth:`duel`:
         TilewrightError: a child could not be prepared, which no configuration is to blame for.
     """
 
     def __init__(
-        self,
-        configs: Sequence[Config],
-        measuring: Measuring,
-        seats: Sequence[Mapping[str, str | None]] | None = None,
+        self, configs: Sequence[Config], measuring: Measuring, crew_of: Callable[[Job], Jobs] | None = None
     ) -> None:
         self._configs, self._measuring = configs, measuring
         given = {"address": measuring.address, "case": measuring.case, "regime": measuring.regime}
         arguments = {**given, "folder": kept.folder(), "triton_key": kept.triton_key(), **measuring.more}
         first = Job(None, f"{measuring.tasks}:prepare", arguments, self._limits(PREPARING_SECONDS))
-        self._crew = Crew(seats_here() if seats is None else seats, first=first, stdout_to_stderr=True)
-        self._crew.warm_up()
+        self._crew = (crew_of or crew_here)(first)
         self._longest = 0.0
         self.capacity = self._crew.capacity
         self.compiled = 0
@@ -69,16 +68,18 @@ class GpuRunner:
 
     def submit(self, index: int, best: float | None = None) -> None:
         arguments = {"config": self._configs[index], "seconds": self._measuring.seconds, "best": best}
+        kernels = self._measuring.kernels.get(index, ())
         limits = self._limits(max(self._measuring.limit_seconds, _PATIENCE * self._longest))
-        self._crew.submit(Job(index, f"{self._measuring.tasks}:measure", arguments, limits))
+        self._crew.submit(Job(index, f"{self._measuring.tasks}:measure", arguments, limits, kernels))
 
     def results(self, timeout: float | None = None) -> list[Outcome]:
         return [self._outcome(job, answer) for job, answer in self._crew.ended(timeout)]
 
     def duel(self, indices: Sequence[int], *, seconds: float, seed: int) -> list[Sequence[float] | None]:
         arguments = {"configs": [self._configs[i] for i in indices], "seconds": seconds, "seed": seed}
+        kernels = [kernel for i in dict.fromkeys(indices) for kernel in self._measuring.kernels.get(i, ())]
         limits = self._limits(self._measuring.limit_seconds + _PATIENCE * seconds)
-        self._crew.submit(Job("duel", f"{self._measuring.tasks}:duel", arguments, limits))
+        self._crew.submit(Job("duel", f"{self._measuring.tasks}:duel", arguments, limits, kernels))
         ((_, answer),) = self._crew.ended()
         if isinstance(answer, TilewrightError):
             raise answer
@@ -109,6 +110,13 @@ def outcome_of(index: int, measured: Measured) -> Outcome:
     return (
         replace(found, abandoned=True, error="given up: clearly slower than the best") if measured.abandoned else found
     )
+
+
+def crew_here(first: Job) -> Crew:
+    """A child for each GPU of this host, which begin at once to prepare themselves."""
+    crew = Crew(seats_here(), first=first, stdout_to_stderr=True)
+    crew.warm_up()
+    return crew
 
 
 def seats_here() -> list[dict[str, str | None]]:

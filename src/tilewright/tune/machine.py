@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,6 +10,8 @@ from typing import Protocol
 from tilewright.hardware.probe import gpu_name, gpu_target
 from tilewright.hardware.target import Target
 from tilewright.records import Config
+from tilewright.tune.ahead import compilers_here
+from tilewright.tune.crew import Jobs
 from tilewright.tune.gpu_runner import GpuRunner, Measuring
 from tilewright.tune.runner import Duelling
 
@@ -25,6 +28,10 @@ class Machine(Protocol):
     def runner(self, configs: Sequence[Config], measuring: Measuring) -> Duelling:
         """Begins to measure configurations of one case; to be closed."""
 
+    def compilers(self, workers: int | None, measuring: int) -> Jobs:
+        """Compiles, ``workers`` jobs at a time (None: as many as there are cores that ``measuring`` children leave); to be
+        closed."""
+
 
 @dataclass(frozen=True)
 class Host:
@@ -35,6 +42,9 @@ class Host:
 
     def runner(self, configs: Sequence[Config], measuring: Measuring) -> Duelling:
         return GpuRunner(configs, measuring)
+
+    def compilers(self, workers: int | None, measuring: int) -> Jobs:
+        return compilers_here(workers or max((os.cpu_count() or 1) - measuring, 1))
 
 
 def here() -> Host | None:

@@ -12,7 +12,7 @@ from tilewright.launch.host import inputs_of
 from tilewright.records import Case, Event, Note, Progress, StageStarted, Trial, Tried
 from tilewright.spec.operator import Operator
 from tilewright.tune import bundle
-from tilewright.tune.ahead import CompileAhead
+from tilewright.tune.ahead import CompileAhead, compilers_here
 from tilewright.tune.candidates import Candidates, configurations
 from tilewright.tune.feasible import rank
 from tilewright.wording import count
@@ -40,7 +40,7 @@ def prepare(
             words = f"{label} on {target.title}: {count(len(configs), 'configuration')}"
             yield StageStarted("tune", operator.name, None, words)
             making = Candidates(operator, case, inputs, target, store)
-            ahead = CompileAhead(making, configs, {}, store, workers or os.cpu_count() or 1)
+            ahead = CompileAhead(making, configs, {}, store, compilers_here(workers or os.cpu_count() or 1))
             try:
                 yield from _compile_all(ahead)
             finally:

@@ -6,6 +6,8 @@ from tilewright.hardware.target import Target
 from tilewright.hardware.targets import find
 from tilewright.records import Case, Config, Resources, Trial
 from tilewright.spec.load import Address
+from tilewright.tune.ahead import compilers_here
+from tilewright.tune.crew import Crew
 from tilewright.tune.gpu_runner import GpuRunner, Measuring
 
 CASE = Case("simulated", {"N": 4096})
@@ -51,7 +53,16 @@ def runner(configs=CONFIGS, seats=2, limit_seconds=20.0, memory_bytes=2**30, **m
         tasks="simulated_tasks",
         more=more,
     )
-    return GpuRunner(configs, measuring, [{}] * seats)
+    return GpuRunner(configs, measuring, crew_of(seats))
+
+
+def crew_of(seats):
+    def make(first):
+        crew = Crew([{}] * seats, first=first, stdout_to_stderr=True)
+        crew.warm_up()
+        return crew
+
+    return make
 
 
 @dataclass
@@ -66,4 +77,7 @@ class Simulated:
 
     def runner(self, configs, measuring):
         self.made += 1
-        return GpuRunner(configs, replace(measuring, tasks="simulated_tasks", more=self.more), [{}] * self.seats)
+        return GpuRunner(configs, replace(measuring, tasks="simulated_tasks", more=self.more), crew_of(self.seats))
+
+    def compilers(self, workers, measuring):
+        return compilers_here(workers or 1)

@@ -56,3 +56,8 @@ def duel(emit, *, configs, seconds, seed):
     return {
         place: [seconds_of(config) * (1 + 1e-4 * (r % 3)) for r in range(12)] for place, config in enumerate(configs)
     }
+
+
+def describe():
+    """What a node of a cluster says of its GPU."""
+    return "a simulated H100", "h100"
