@@ -36,6 +36,10 @@ def command(
     bundle: Annotated[
         Path | None, typer.Option("--bundle", help="A bundle made by --prepare: nothing in it is compiled here.")
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option("--ray", metavar="ADDRESS|auto", help="Compile and measure on a Ray cluster (extra: cluster)."),
+    ] = None,
     why: Annotated[
         bool, typer.Option("--why", help="Say why one configuration is slow, by what the compiler made of it. No GPU.")
     ] = False,
@@ -67,6 +71,7 @@ def command(
     common.interpreting()
     operators = common.operators(target)
     _check(operators, prepare, output, bundle)
+    machine = importlib.import_module("tilewright.tune.cluster").Cluster(ray) if ray is not None else None
     with common.session(f"tune {target}", [o.name for o in operators], json, store, no_store) as session:
         for operator in operators:
             sizes = common.wanted_sizes(case, operator, session.store)
@@ -84,6 +89,7 @@ def command(
                     keep=not no_store,
                     prepare=(output or Path(f"{operator.name}.tune.zip")) if prepare else None,
                     bundle=bundle,
+                    machine=machine,
                 ),
                 top,
             )

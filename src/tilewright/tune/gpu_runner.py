@@ -13,7 +13,7 @@ from tilewright.launch import kept
 from tilewright.launch.kept import Kept
 from tilewright.process import Limits
 from tilewright.records import Case, Config
-from tilewright.spec.load import Address
+from tilewright.spec.address import Address
 from tilewright.tune.crew import Crew, Job, Jobs
 from tilewright.tune.runner import Measured, Outcome
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,6 @@ class Simulated:
         self._cluster, self._more, self.runners = cluster, more, []
 
     def runner(self, configs, measuring):
-        from dataclasses import replace
-
         self.runners.append(self._cluster.runner(configs, replace(measuring, tasks="simulated_tasks", more=self._more)))
         return self.runners[-1]
 
