@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import importlib
+import math
 import os
 import select
 import signal
@@ -302,20 +303,35 @@ def _answer_or_error(worker: Worker) -> tuple[Any] | None:
         return (error,)
 
 
+class _Residents:
+    """Memory resident by session, looked up no more often than it is asked for by one child: there may be many."""
+
+    seen = -math.inf
+    by_session: Mapping[int, int] = {}
+
+
 def _resident_bytes(leader: int) -> int:
     """Memory resident in all processes of a session (a lone process where it leads none)."""
-    total = 0
+    now = time.monotonic()
+    if now - _Residents.seen > _MEMORY_CHECK_SECONDS / 2:
+        _Residents.seen, _Residents.by_session = now, _resident_by_session()
+    return _Residents.by_session.get(leader, 0)
+
+
+def _resident_by_session() -> dict[int, int]:
+    """Bytes by the leader of a session, and by each process that leads none."""
+    found: dict[int, int] = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
         try:
             with open(f"/proc/{entry}/stat", "rb") as file:
                 fields = file.read().rsplit(b")", 1)[1].split()
-            if int(entry) == leader or int(fields[3]) == leader:
-                total += int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
         except (OSError, IndexError):
             continue  # it ended while we looked
-    return total
+        for of in {int(entry), int(fields[3])}:
+            found[of] = found.get(of, 0) + int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+    return found
 
 
 # ------------------------------------------------------------------------------------------ in the child

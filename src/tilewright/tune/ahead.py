@@ -7,13 +7,13 @@ and where none waits for that, compile in full, into Triton's own cache.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tilewright.errors import KernelCompileError, StoreUnusable, TilewrightError
+from tilewright.hardware.host import memory_bytes
 from tilewright.launch import kept
 from tilewright.launch.compile import COMPILE_LIMITS, Cache, Lowered
 from tilewright.launch.kept import Kept
@@ -96,7 +96,7 @@ class CompileAhead:
         here = {*known, *self._prepared}
         self._todo = [index for index, config in enumerate(configs) if config.key not in here]
         self._crew = crew
-        self._memory = min(COMPILE_LIMITS.memory_bytes or 0, max(_memory_here() // crew.capacity, 2**31))
+        self._memory = min(COMPILE_LIMITS.memory_bytes or 0, max(memory_bytes() // crew.capacity, 2**31))
         self._folder, self._triton_key = kept.folder(), kept.triton_key()
         self._works: dict[int, _Work] = {}
         self._probing: deque[tuple[_Work, int]] = deque()
@@ -294,7 +294,3 @@ def _recalled(kind: str, known: Mapping[str, Any]) -> Any:
         return resources, {}
     found = Kept(resources, known["name"], known["key"], known["digest"])
     return found if kept.is_there(found) else None
-
-
-def _memory_here() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -96,23 +96,28 @@ class Loop:
         return Ended(trials, why, state.measured)
 
     def _measure(self, state: _State) -> Generator[Event, None, str]:
+        why: str | None = None
         while True:
-            why = self._stop(self._ahead.trials)
+            # What is ready goes to the runner before the search is asked, which may think for a while.
+            yield from self._submit(state)
+            why = why or self._stop(self._ahead.trials)
             if why is None:
                 self._ask(state)
+                if not (state.asked or state.measuring):
+                    return "nothing is left that is worth measuring"
             elif not state.measuring:
                 return why
             else:
                 state.queue.clear()
-            if why is None and not (state.asked or state.measuring):
-                return "nothing is left that is worth measuring"
             yield from self._compiled(state)
             yield from self._submit(state)
             for outcome in self._runner.results(_POLL_SECONDS if state.measuring else 0):
                 yield from self._told(state, outcome)
 
     def _ask(self, state: _State) -> None:
-        while len(state.asked) < self._runner.capacity + self._lookahead:
+        """Asks for points as long as there is room; where enough are ready, no more, so that what is told counts."""
+        capacity = self._runner.capacity
+        while len(state.asked) < capacity + self._lookahead and len(state.queue) + len(state.measuring) <= capacity:
             point = self._search.next()
             if point is None or point in state.asked or self._ahead.trials[state.places[point]].status != "compiled":
                 return  # none, or one that it has named before

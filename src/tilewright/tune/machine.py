@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tilewright.hardware.host import cores
 from tilewright.hardware.probe import gpu_name, gpu_target
 from tilewright.hardware.target import Target
 from tilewright.records import Config
@@ -44,7 +44,7 @@ class Host:
         return GpuRunner(configs, measuring)
 
     def compilers(self, workers: int | None, measuring: int) -> Jobs:
-        return compilers_here(workers or max((os.cpu_count() or 1) - measuring, 1))
+        return compilers_here(workers or max(cores() - measuring, 1))
 
 
 def here() -> Host | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.hardware.host import cores
 from tilewright.hardware.target import Target
 from tilewright.launch.host import inputs_of
 from tilewright.records import Case, Event, Note, Progress, StageStarted, Trial, Tried
@@ -40,7 +40,7 @@ def prepare(
             words = f"{label} on {target.title}: {count(len(configs), 'configuration')}"
             yield StageStarted("tune", operator.name, None, words)
             making = Candidates(operator, case, inputs, target, store)
-            ahead = CompileAhead(making, configs, {}, store, compilers_here(workers or os.cpu_count() or 1))
+            ahead = CompileAhead(making, configs, {}, store, compilers_here(workers or cores()))
             try:
                 yield from _compile_all(ahead)
             finally:
