@@ -7,6 +7,7 @@ version; ``from_dict`` reads them back. Nothing here imports torch or triton.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -650,7 +651,7 @@ def _plain(value: Any, *, typed: bool = True) -> Any:
 
 def _restore(annotation: Any, value: Any) -> Any:
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
-        hints = typing.get_type_hints(annotation)
+        hints = _hints(annotation)
         known = [f.name for f in dataclasses.fields(annotation) if f.name in value]
         return annotation(**{name: _restore(hints[name], value[name]) for name in known})
     origin = typing.get_origin(annotation)
@@ -670,6 +671,11 @@ def _restore(annotation: Any, value: Any) -> Any:
     if annotation is float:
         return float(value)
     return _restore_untyped(value) if annotation is Any else value
+
+
+@functools.cache
+def _hints(record_type: type) -> dict[str, Any]:
+    return typing.get_type_hints(record_type)
 
 
 def _restore_untyped(value: Any) -> Any:

@@ -73,6 +73,7 @@ class Lowered:
         return hashlib.sha256(words.encode()).hexdigest()
 
 
+@functools.lru_cache(maxsize=128)
 def without_locations(ttir: str) -> str:
     """The text of a module without where its code stands."""
     return _LOCATION.sub("", ttir)

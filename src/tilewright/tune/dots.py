@@ -41,6 +41,7 @@ def parsed(ttir: str) -> Module:
     return parse(without_locations(ttir))
 
 
+@lru_cache(maxsize=2048)
 def dots(ttir: str) -> tuple[Dot, ...]:
     """The dots of a module, as often as they are written."""
     return tuple(dot for op in parsed(ttir).ops() if (dot := dot_of(op)))
