@@ -78,8 +78,10 @@ def test_a_matmul_of_1000_loses_its_wide_loads_and_one_of_1024_does_not(advised)
     ("chip", "config", "kind", "says"),
     [
         ("h100", {}, None, ""),
-        ("h100", {"num_stages": 1}, "no-overlap", "num_stages=2: compiled so"),
+        ("h100", {"num_stages": 1}, "no-overlap", "num_stages=3: compiled so"),
         ("a100", {"num_stages": 2}, "no-overlap", "num_stages=3: compiled so"),
+        ("h100", {"num_stages": 2}, None, ""),
+        ("h100", {"num_stages": 2, "BLOCK_N": 256}, "no-overlap", "num_stages=3: compiled so"),
         ("h100", {"num_warps": 2, "BLOCK_N": 64}, "matrix-unit", "num_warps=4"),
         ("h100", {"num_warps": 4, "BLOCK_M": 32}, "matrix-unit", "compute the transpose, whose tile has 128 rows"),
         ("b200", {"num_warps": 4, "BLOCK_M": 32}, "matrix-unit", "tiles of 64 rows"),
@@ -126,16 +128,33 @@ def test_the_command_keeps_and_shows_what_it_found(tmp_path, monkeypatch, capfd)
     assert ended.value.code == 0
     said = capfd.readouterr().out
     assert re.search(r"no-overlap  h100   .*slow\.py:\d+   a = tl\.load", said)
-    assert "try    num_stages=2" in said
+    assert "try    num_stages=3: compiled so" in said
     assert "note: mi300x: only resources and the grid are looked at" in said
     assert "nothing to advise on mi300x" in said
     (kept,) = json.loads((tmp_path / "out.json").read_text())["records"]
     assert (kept["type"], kept["kind"], kept["config"]["values"]["num_stages"]) == ("Advice", "no-overlap", 1)
 
 
+def test_loads_of_a_descriptor_that_nothing_copies_ahead(advised):
+    (one,) = advised(slow.described, config={"num_stages": 1})
+    assert (one.kind, one.source) == ("no-overlap", "total = tl.dot(a.load([m, k]), b.load([k, n]), total)")
+    assert one.remedy.startswith("num_stages=2: compiled so")
+    assert advised(slow.described) == ()
+
+
+def test_an_autotuned_kernel_is_looked_at_in_the_configuration_asked_for(advised):
+    (one,) = advised(slow.tuned)
+    assert (one.kind, one.config.values["BLOCK"]) == ("few-warps", 32)
+    assert advised(slow.tuned, config={"BLOCK": 1024}) == ()
+    with pytest.raises(UsageError, match="no configuration of the autotuner has BLOCK=77; it has BLOCK=32"):
+        advised(slow.tuned, config={"BLOCK": 77})
+
+
 def test_a_configuration_that_is_none_is_refused(advised):
     with pytest.raises(UsageError, match="no meta-parameter BLOCK; its space has BLOCK_M"):
         advised(slow.matmul, config={"BLOCK": 1})
+    with pytest.raises(UsageError, match="has no space, and launches no autotuned kernel"):
+        advised(slow.everything, config={"BLOCK": 1})
 
 
 def test_loops_are_seen_where_code_of_a_loop_stands_behind_its_end():

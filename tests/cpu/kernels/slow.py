@@ -244,7 +244,7 @@ matmul = tw.Operator(
     ),
     space=tw.Space(
         BLOCK_M=[32, 128],
-        BLOCK_N=[64, 128],
+        BLOCK_N=[64, 128, 256],
         BLOCK_K=[64, 128],
         num_warps=[1, 2, 4, 8],
         num_stages=[1, 2, 3, 4],
@@ -252,3 +252,46 @@ matmul = tw.Operator(
         SCALED=[False, True],
     ),
 )
+
+
+@triton.jit
+def described_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
+    a = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [BLOCK, BLOCK_K])
+    b = tl.make_tensor_descriptor(b_ptr, [K, N], [N, 1], [BLOCK_K, BLOCK])
+    c = tl.make_tensor_descriptor(c_ptr, [M, N], [N, 1], [BLOCK, BLOCK])
+    m, n = tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        total = tl.dot(a.load([m, k]), b.load([k, n]), total)
+    c.store([m, n], total.to(tl.float16))
+
+
+def described_product(a, b, *, num_stages=3):
+    (M, K), N = a.shape, b.shape[1]
+    c = torch.empty(M, N, dtype=torch.float16)
+    described_kernel[(M // 128, N // 128)](a, b, c, M, N, K, BLOCK=128, BLOCK_K=64, num_warps=8, num_stages=num_stages)
+    return c
+
+
+described = tw.Operator(
+    name="described",
+    run=described_product,
+    inputs=lambda S=4096: (torch.empty(S, S, dtype=torch.float16), torch.empty(S, S, dtype=torch.float16)),
+    space=tw.Space(num_stages=[1, 3]),
+)
+
+
+@triton.autotune([triton.Config({"BLOCK": 32}, num_warps=1), triton.Config({"BLOCK": 1024})], key=["n"])
+@triton.jit
+def tuned_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
+
+
+def copy(x):
+    y = torch.empty_like(x)
+    tuned_kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, x.numel())
+    return y
+
+
+tuned = tw.Operator(name="tuned", run=copy, inputs=lambda n=2**24: (torch.empty(n),))

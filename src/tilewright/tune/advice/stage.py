@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from tilewright.bench.stage import BenchOptions, shapes_of
 from tilewright.errors import TilewrightError, UsageError
 from tilewright.hardware.probe import gpu_target
 from tilewright.hardware.target import Target
-from tilewright.launch.capture import first_config, only, record
+from tilewright.launch.capture import config_values, record
 from tilewright.launch.compile import Compiled, Lowered, lower
 from tilewright.launch.host import failure, inputs_of
 from tilewright.launch.launch import Launch
@@ -134,7 +135,7 @@ def _looked_at(
         seen = Evidence(
             operator.name,
             case,
-            config,
+            launch.config or config,
             launch,
             job,
             target,
@@ -155,10 +156,28 @@ def _launches(operator: Operator, inputs: Inputs, target: Target, config: Config
         if operator.space is not None:
             launches = record(operator, inputs, target, config if config.values else None)
         else:
-            launches = record(operator, inputs, target, choose=only(config) if config.values else first_config)
+            launches = record(operator, inputs, target, choose=functools.partial(_of_tuner, config))
     except Exception as error:
         raise failure(error) from error
+    if config.values and operator.space is None and not any(launch.config for launch in launches):
+        raise UsageError(f"{operator.name} has no space, and launches no autotuned kernel", "leave --config out")
     return [launch for launch in launches if launch.programs]
+
+
+def _of_tuner(config: Config, tuner: Any, configs: list[Any]) -> list[Any]:
+    """The first of an autotuner's configurations that has what was asked for.
+
+    Raises:
+        UsageError: none of them has.
+    """
+    for one in tuner.configs if config.values else configs:
+        values = config_values(one)
+        if all(values.get(name) == value for name, value in config.values.items()):
+            return [one]
+    offered = "; ".join(" ".join(f"{k}={v}" for k, v in config_values(one).items()) for one in tuner.configs[:4])
+    raise UsageError(
+        f"no configuration of the autotuner has {config}", f"it has {offered}{' …' * (len(tuner.configs) > 4)}"
+    )
 
 
 def _arithmetic_seconds(flops: float | None, target: Target, launch: Launch, job: Lowered) -> float | None:

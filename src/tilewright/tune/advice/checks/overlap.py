@@ -26,8 +26,8 @@ def check(seen: Evidence) -> Iterator[Advice]:
         waiting = _plain_loads(seen.texts, loop)
         if waiting:
             yield _unpipelined(seen, loop, waiting)
-        elif _drained(loop):
-            found = _drains(seen, loop)
+        elif product := _drained(loop):
+            found = _drains(seen, loop, product)
             if found is not None:
                 yield found
 
@@ -38,32 +38,45 @@ def _loops(texts: Texts) -> list[Op]:
 
 
 def _plain_loads(texts: Texts, loop: Op) -> list[Op]:
-    """Loads of tiles that a product of the same iteration waits for."""
+    """Loads of tiles that a product of the same iteration waits for.
+
+    Those of a descriptor are copies in any case, and here into memory that the iteration itself sets up.
+    """
     flow = flow_of(texts.ttgir)
-    return [
-        op
-        for op in loop.regions[-1].ops()
-        if op.name == "tt.load"
-        and op.result_types[0].shape
-        and flow.loop_of(op) is loop
-        and any(user.name in PRODUCTS for user in flow.follows_within(op.results[0], loop))
-    ]
+    found = []
+    for op in loop.regions[-1].ops():
+        if op.name == "tt.load" and op.result_types[0].shape:
+            loaded = list(op.results)
+        elif op.name == "ttng.async_tma_copy_global_to_local":
+            makers = {name: flow.maker[name] for name in op.operands if name in flow.maker}
+            loaded = [
+                n for n, maker in makers.items() if maker.name == "ttg.local_alloc" and flow.loop_of(maker) is loop
+            ]
+        else:
+            continue
+        users = [user for value in loaded for user in flow.follows_within(value, loop)]
+        if flow.loop_of(op) is loop and any(user.name in PRODUCTS for user in users):
+            found.append(op)
+    return found
 
 
-def _drained(loop: Op) -> bool:
-    """Whether each product finds no copy on its way: all were waited for, and the next are not yet started."""
+def _drained(loop: Op) -> str | None:
+    """The product of a loop that finds all copies waited for, and the next not yet started; None where there is none.
+
+    Of several products the copies for one may run during another.
+    """
     on_its_way: int | None = None
-    products = 0
+    products = []
     for op in loop.regions[-1].ops():
         if op.name == "ttg.async_wait":
             on_its_way = integer(op.attributes, "num")
         elif op.name == "ttg.async_commit_group":
             on_its_way = None if on_its_way is None else on_its_way + 1
         elif op.name in PRODUCTS:
-            products += 1
-            if on_its_way != 0 or op.name != "tt.dot":  # the others run on while the next copies start
-                return False
-    return products > 0
+            products.append(op.name)
+            if on_its_way != 0:
+                return None
+    return products[0] if products and (len(products) == 1 or set(products) == {"tt.dot"}) else None
 
 
 # ----------------------------------------------------------------------------------------------------- in words
@@ -133,20 +146,28 @@ def _more_stages(seen: Evidence, loop: Op) -> str:
     return ""
 
 
-def _drains(seen: Evidence, loop: Op) -> Advice | None:
-    """Of a program that has its unit to itself: others would fill the gaps."""
+def _drains(seen: Evidence, loop: Op, product: str) -> Advice | None:
+    """Of a program that has few beside it on its unit, or none: others would fill the gaps.
+
+    mma.sync holds up what stands behind it, so the next copies start when it is done. wgmma runs on while they start;
+    they have the time of one product, which recorded H200 trials of a matmul show to be too short for one program.
+    """
     assert seen.texts is not None
+    behind = {"tt.dot": "behind it: none is on its way while it runs", "ttng.warp_group_dot": "with it: one tile ahead"}
+    alone = {"tt.dot": 2, "ttng.warp_group_dot": 1}
+    if product not in behind or seen.occupancy.blocks_per_unit > alone[product]:
+        return None
     remedy = _more_stages(seen, loop)
-    if seen.occupancy.blocks_per_unit > 2 or not remedy:
+    if not remedy:
         return None
     wait = next(op for op in loop.regions[-1].ops() if op.name == "ttg.async_wait")
     return seen.advice(
         "no-overlap",
         seen.texts.place_of(wait),
-        f"with num_stages = {seen.stages} all copies are waited for before the product (cp.async.wait_group 0) and the "
-        "next start behind it: none is on its way while it runs",
+        f"with num_stages = {seen.stages} all copies are waited for before each product (cp.async.wait_group 0), and the "
+        f"next start {behind[product]}",
         remedy=remedy,
-        cost=f"each iteration waits for memory once; {_others(seen)}",
+        cost=f"each iteration waits for memory; {_others(seen)}",
         num_stages=seen.stages,
         programs_per_unit=seen.occupancy.blocks_per_unit,
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tilewright.records import Advice
 from tilewright.tune.advice.evidence import Evidence
 from tilewright.tune.dots import parsed
+from tilewright.wording import percent
 
 LEAST_LOSS = 0.25
 LEAST_SECONDS = 1e-6
@@ -31,7 +32,7 @@ def check(seen: Evidence) -> Iterator[Advice]:
             "no work at all",
             remedy="smaller tiles, so that there are more programs; or split the dim that a program walks along "
             "(split-K), and add the parts up",
-            cost=f"{loss:.0%} of the chip",
+            cost=f"{percent(loss)} of the chip",
             **figures,
         )
         return
@@ -42,7 +43,7 @@ def check(seen: Evidence) -> Iterator[Advice]:
         f"a grid of {grid} is {programs} programs on {units} units: {last} of them get {rounds}, the others {rounds - 1}",
         remedy="tile sizes that give a number of programs just below a multiple of the units; a persistent kernel (one "
         "program a unit, each walking over tiles) with smaller tiles; or split-K",
-        cost=f"up to {loss:.0%} of the chip's time, where programs take equally long",
+        cost=f"up to {percent(loss)} of the chip's time, where programs take equally long",
         **figures,
     )
 

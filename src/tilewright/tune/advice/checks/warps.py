@@ -9,6 +9,7 @@ from tilewright.hardware.occupancy import occupancy
 from tilewright.records import Advice
 from tilewright.tune.advice.evidence import Evidence
 from tilewright.tune.dots import dots
+from tilewright.wording import count, percent
 
 # A read that nothing else delays takes at least so long to come from device memory (published microbenchmarks of A100
 # and H100 have 470 to 570 cycles at 1.4 to 1.9 GHz); under load it takes longer, and more has to be on its way.
@@ -35,9 +36,10 @@ def _idle_parts(seen: Evidence, resident: int) -> Iterator[Advice]:
     yield seen.advice(
         "few-warps",
         None,
-        f"{warps} of the {parts} parts of a unit have a warp: {resident} program of {seen.resources.warps} is resident",
+        f"{warps} of the {parts} parts of a unit have a warp: it holds {count(resident, 'program')} of "
+        f"{count(seen.resources.warps, 'warp')}",
         remedy=f"num_warps={parts}" + (f"; {_one_more(seen)}" if _one_more(seen) else ""),
-        cost=f"{1 - warps / parts:.0%} of the matrix units stand still",
+        cost=f"{percent(1 - warps / parts)} of the matrix units stand still",
         warps_per_unit=warps,
         limited_by=seen.occupancy.limited_by,
     )
@@ -57,12 +59,12 @@ def _little_on_its_way(seen: Evidence, resident: int) -> Iterator[Advice]:
     yield seen.advice(
         "few-warps",
         tiles[0].op.location,
-        f"{resident} programs of {seen.resources.warps} warps fit a unit ({placed.fraction:.0%} of its warps, limited by "
+        f"{count(resident, 'program')} of {count(seen.resources.warps, 'warp')} fit a unit ({percent(placed.fraction)} of its warps, limited by "
         f"{placed.limited_by}), and together load {resident * each / 1024:.1f} KiB at a time; memory is only kept busy by "
         f"{needed / 1024:.1f}",
         remedy="larger tiles, so that each program has more on its way"
         + (f"; or {_one_more(seen)}" if _one_more(seen) else ""),
-        cost=f"at most {resident * each / needed:.0%} of the memory's rate (a read takes {LATENCY_SECONDS * 1e9:.0f} ns or more)",
+        cost=f"at most {percent(resident * each / needed)} of the memory's rate (a read takes {LATENCY_SECONDS * 1e9:.0f} ns or more)",
         on_its_way=resident * each,
         needed=round(needed),
         occupancy=placed.fraction,
