@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -23,7 +22,7 @@ from triton.compiler.compiler import ASTSource
 from triton.compiler.compiler import compile as compile_source
 from triton.runtime import cache
 
-from tilewright.errors import ChildFailed, KernelCompileError, StoreUnusable
+from tilewright.errors import KernelCompileError, StoreUnusable
 from tilewright.launch import pipeline
 from tilewright.records import Resources
 
@@ -93,7 +92,7 @@ def compile_and_keep(
             raise StoreUnusable(f"cannot keep kernels in {folder}: {error.strerror}", "free some space") from None
         raise
     except Exception as error:
-        _require_alive(error)
+        pipeline.require_alive(error)
         raise KernelCompileError(pipeline.first_words(error)) from None
     log.write(kernel.asm.get("amdgcn", ""))
     seconds = time.perf_counter() - started
@@ -102,16 +101,9 @@ def compile_and_keep(
             kernel.kernel, kernel.metadata._asdict(), log.getvalue(), str(target[0]), kernel.metadata.num_warps, seconds
         )
     except subprocess.CalledProcessError as error:
-        _require_alive(error)
+        pipeline.require_alive(error)
         raise
     return Kept(found, name, kernel.hash, hashlib.sha256(kernel.kernel).hexdigest()[:16])
-
-
-def _require_alive(error: Exception) -> None:
-    """An assembler that was killed from outside says nothing of the kernel: the compilation is to be made anew."""
-    killed = getattr(error, "returncode", None) == -signal.SIGKILL or f"error code {-signal.SIGKILL:d}" in str(error)
-    if killed:
-        raise ChildFailed("a program of the compiler was killed", signal=signal.SIGKILL) from None
 
 
 def use(folder: str, triton_key: str) -> None:

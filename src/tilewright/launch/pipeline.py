@@ -10,6 +10,7 @@ import contextlib
 import io
 import itertools
 import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -23,7 +24,7 @@ from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler.compiler import make_backend
 
-from tilewright.errors import KernelCompileError
+from tilewright.errors import ChildFailed, KernelCompileError
 from tilewright.records import Resources
 
 BINARY_STAGES = ("cubin", "hsaco")
@@ -89,6 +90,7 @@ def compile_ttir(
         shared = int(module.get_int_attr("ttg.shared") or 0)
         return Resources(shared, None, None, None, None, parsed.num_warps, time.perf_counter() - started), kept
     except Exception as error:
+        require_alive(error)
         raise KernelCompileError(f"{name}: {first_words(error)}") from None
     if "sass" in keep and target[0] == "cuda":
         kept["sass"] = _disassembled(module)
@@ -205,6 +207,15 @@ def _said_of(binary: bytes, tool: str, *options: str) -> str:
 def _number(pattern: str, text: str) -> int | None:
     found = re.findall(pattern, text)
     return max(map(int, found)) if found else None
+
+
+def require_alive(error: Exception) -> None:
+    """An assembler that was killed from outside says nothing of the kernel: the compilation is to be made anew."""
+    words = str(error)
+    killed = getattr(error, "returncode", None) == -signal.SIGKILL or f"error code {-signal.SIGKILL:d}" in words
+    # Triton takes a program whose version it cannot ask for one that is not there.
+    if killed or words.startswith("Cannot find ptxas"):
+        raise ChildFailed("a program of the compiler was killed", signal=signal.SIGKILL) from None
 
 
 def first_words(error: BaseException) -> str:

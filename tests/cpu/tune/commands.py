@@ -33,8 +33,8 @@ class Command:
     def run(self, **more):
         """What it printed at its end: the Choice and the Trials."""
         process = self.start(**more)
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, err
+        out, self.said = process.communicate(timeout=120)
+        assert process.returncode == 0, self.said
         return json.loads(out.splitlines()[-1])
 
     @property

@@ -57,6 +57,9 @@ def main(store, given):
     (choice,) = report.choices.values()
     (trials,) = report.trials.values()
     told = {t.config.key: [t.status, t.median_seconds] for t in trials}
+    for trial in trials:
+        if trial.status == "failed":
+            print(f"{trial.config.key}: {trial.reason}", file=sys.stderr)
     print(json.dumps({"choice": choice.config.key, "ties": choice.certificate["ties"], "trials": told}))
 
 
