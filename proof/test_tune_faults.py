@@ -83,7 +83,7 @@ def test_workers_are_killed_at_random_times(tmp_path):
         process = command.start()
         killed = 0
         while process.poll() is None and killed < 10:
-            time.sleep(source.uniform(0.1, 0.6))
+            time.sleep(source.uniform(0.1, 0.8))
             if below := descendants(process.pid):
                 try:
                     os.kill(source.choice(below), signal.SIGKILL)

@@ -13,9 +13,9 @@ from tilewright.errors import ChildFailed, TilewrightError
 from tilewright.process import Limits, Worker
 
 _POLL_SECONDS = 0.05
-_STARTS = 5
+_STARTS = 8
 """How often in a row a new child may die at its first task before the crew gives up."""
-_KILLED = 2
+_KILLED = 4
 """How often a job whose child was killed is begun once more."""
 
 
@@ -71,7 +71,7 @@ class _Seat:
 class Crew:
     """Runs jobs in as many children as there are ``seats``, each given by the variables of its environment.
 
-    A job whose child was killed from outside (SIGKILL: the system short of memory, a person) is begun anew, twice at most.
+    A job whose child was killed from outside (SIGKILL: the system short of memory, a person) is begun anew, four times at most.
 
     Args:
         first: what each new child does before its first job. Where that fails, nothing can be done: the error is

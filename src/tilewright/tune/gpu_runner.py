@@ -10,6 +10,7 @@ from typing import Any
 from tilewright.errors import StoreUnusable, TilewrightError
 from tilewright.hardware import clocks
 from tilewright.launch import kept
+from tilewright.launch.compile import COMPILE_LIMITS
 from tilewright.launch.kept import Kept
 from tilewright.process import Limits
 from tilewright.records import Case, Config
@@ -69,7 +70,9 @@ class GpuRunner:
     def submit(self, index: int, best: float | None = None) -> None:
         arguments = {"config": self._configs[index], "seconds": self._measuring.seconds, "best": best}
         kernels = self._measuring.kernels.get(index, ())
-        limits = self._limits(max(self._measuring.limit_seconds, _PATIENCE * self._longest))
+        # Where launches ask for other kernels than were caught here, children compile them.
+        compiling = (COMPILE_LIMITS.seconds or 0.0) if self.compiled else 0.0
+        limits = self._limits(compiling + max(self._measuring.limit_seconds, _PATIENCE * self._longest))
         self._crew.submit(Job(index, f"{self._measuring.tasks}:measure", arguments, limits, kernels))
 
     def results(self, timeout: float | None = None) -> list[Outcome]:

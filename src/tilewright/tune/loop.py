@@ -134,6 +134,8 @@ class Loop:
         """Takes note of what was compiled meanwhile; waits for it where there is nothing else to do."""
         is_idle = not state.measuring and not state.queue
         for index in self._ahead.ended(_POLL_SECONDS if is_idle else 0):
+            if index not in state.points:
+                continue  # it failed while the space was looked at, and has been told
             point, trial = state.points[index], self._ahead.trials[index]
             self._points[point] = points_of([trial])[0]
             state.ready.add(point)

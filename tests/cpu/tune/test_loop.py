@@ -52,6 +52,15 @@ def test_faults_are_recorded_with_their_reason_and_the_run_ends_as_if_they_were_
     assert all(t.device == BLANK["device"] for t in tried if t.status in ("timed", "wrong"))
 
 
+def test_a_configuration_that_compilers_failed_on_while_the_space_was_looked_at_is_no_point():
+    ahead = Compiled(lost=[CONFIGS[0].key])
+    ahead.want(0)
+    ahead.survey = lambda: iter(ahead.ended() and ahead.want(0) or ())  # and is named again behind it
+    ended, tried = ran(ahead, runner(seats=1))
+    assert [t.status for t in ended.trials] == ["failed"] + ["timed"] * (len(CONFIGS) - 1)
+    assert len(tried) == len(CONFIGS)
+
+
 def test_a_worker_that_is_killed_from_outside_costs_nothing():
     measuring, killed, turns = runner(pause=0.02), [], itertools.count()
 
