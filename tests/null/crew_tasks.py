@@ -5,12 +5,19 @@ import signal
 import time
 from pathlib import Path
 
+from tilewright.errors import ToolMissing
+
 
 def prepared(emit, *, path, fails=0):
     with Path(path).open("a") as file:
         file.write(f"{os.getpid()}\n")
     if len(Path(path).read_text().split()) <= fails:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def needs(emit, *, variable):
+    if variable not in os.environ:
+        raise ToolMissing(f"{variable} is not set")
 
 
 def square(emit, *, number):

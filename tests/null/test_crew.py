@@ -67,6 +67,17 @@ def test_each_child_is_prepared_before_its_first_job_and_one_that_cannot_be_is_n
         never.ended()
 
 
+def test_a_seat_that_cannot_be_prepared_is_given_up_and_its_job_goes_to_another():
+    crew = Crew([{}, {"GIVEN": "1"}, {}], first=job(None, "needs", variable="GIVEN"))
+    try:
+        crew.warm_up()
+        found = all_of(crew, [job(n, "square", number=n) for n in range(5)])
+    finally:
+        crew.close()
+    assert found == {n: n * n for n in range(5)}
+    assert (crew.capacity, [error.what for error in crew.refused]) == (1, ["GIVEN is not set"] * 2)
+
+
 def test_a_child_that_died_while_idle_is_replaced(crew):
     import os
 

@@ -99,9 +99,8 @@ def choose(
 def _notes(wanted: Wanted, ahead: CompileAhead, runner: Duelling) -> Generator[Event, None, None]:
     if not ahead.work_is_known:
         yield Note(f"{wanted.operator.name}: {BYTES_ONLY}")
-    compiled = getattr(runner, "compiled", 0)
-    if compiled:
-        yield Note(f"{wanted.operator.name}: {compiled} kernels were compiled again where they were measured")
+    for note in runner.notes():
+        yield Note(f"{wanted.operator.name}: {note}")
 
 
 def _duel(wanted: Wanted, runner: Duelling, ended: Ended, how: How, key: str) -> Generator[Event, None, Choice | None]:

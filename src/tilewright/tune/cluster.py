@@ -133,6 +133,7 @@ class _Remote:
         self._ray, self.capacity = ray, capacity
         self._running: dict[Any, _Running] = {}
         self._again: deque[_Running] = deque()
+        self.refused: list[TilewrightError] = []
 
     @property
     def free(self) -> int:

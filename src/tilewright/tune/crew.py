@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
@@ -35,6 +36,10 @@ class Job:
 
 class Jobs(Protocol):
     """Works on jobs side by side: a :class:`Crew` here, or one of a cluster."""
+
+    @property
+    def refused(self) -> Sequence[TilewrightError]:
+        """Why some of it could not be used."""
 
     @property
     def capacity(self) -> int:
@@ -74,8 +79,11 @@ class Crew:
     A job whose child was killed from outside (SIGKILL: the system short of memory, a person) is begun anew, four times at most.
 
     Args:
-        first: what each new child does before its first job. Where that fails, nothing can be done: the error is
-            raised by :meth:`ended`.
+        first: what each new child does before its first job. A seat where that fails is given up, its job goes to
+            another one; with the last seat the error is raised by :meth:`ended`.
+
+    Attributes:
+        refused: why seats were given up.
     """
 
     def __init__(
@@ -83,6 +91,8 @@ class Crew:
     ) -> None:
         self._seats = [_Seat(env) for env in seats]
         self._first = first
+        self._waiting: deque[Job] = deque()  # of seats that were given up
+        self.refused: list[TilewrightError] = []
         self._options = worker_options
 
     @property
@@ -92,7 +102,7 @@ class Crew:
     @property
     def free(self) -> int:
         """Seats without a job."""
-        return sum(seat.job is None for seat in self._seats)
+        return max(sum(seat.job is None for seat in self._seats) - len(self._waiting), 0)
 
     def warm_up(self) -> None:
         """Starts all children, so that they are ready when jobs come."""
@@ -118,9 +128,11 @@ class Crew:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            found = [ended for seat in self._seats if (ended := self._look(seat)) is not None]
+            found = [ended for seat in [*self._seats] if (ended := self._look(seat)) is not None]
+            while self._waiting and any(seat.job is None for seat in self._seats):
+                self.submit(self._waiting.popleft())
             left = None if deadline is None else deadline - time.monotonic()
-            if found or (left is not None and left <= 0) or self.free == len(self._seats):
+            if found or (left is not None and left <= 0) or self._is_idle():
                 return found
             busy = [seat.worker.connection for seat in self._seats if seat.worker is not None]
             wait(busy, _POLL_SECONDS if left is None else min(left, _POLL_SECONDS))
@@ -131,6 +143,9 @@ class Crew:
             if seat.worker is not None:
                 seat.worker.kill()
                 seat.worker = seat.job = None
+
+    def _is_idle(self) -> bool:
+        return not self._waiting and all(seat.job is None for seat in self._seats)
 
     def _start(self, seat: _Seat) -> None:
         seat.worker = Worker(env=seat.env, **self._options)
@@ -184,6 +199,12 @@ class Crew:
         seat.worker.kill()
         seat.worker = None
         seat.starts += 1
-        if not isinstance(answer, ChildFailed) or answer.reason != "crashed" or seat.starts == _STARTS:
+        if isinstance(answer, ChildFailed) and answer.reason == "crashed" and seat.starts < _STARTS:
+            self._start(seat)
+            return
+        self._seats.remove(seat)
+        self.refused.append(answer)
+        if not self._seats:
             raise answer
-        self._start(seat)
+        if seat.job is not None:
+            self._waiting.append(seat.job)

@@ -17,6 +17,7 @@ from tilewright.records import Case, Config
 from tilewright.spec.address import Address
 from tilewright.tune.crew import Crew, Job, Jobs
 from tilewright.tune.runner import Measured, Outcome
+from tilewright.wording import count
 
 PREPARING_SECONDS = 300.0
 """For importing the operator, its inputs and its golden results."""
@@ -63,15 +64,17 @@ class GpuRunner:
         first = Job(None, f"{measuring.tasks}:prepare", arguments, self._limits(PREPARING_SECONDS))
         self._crew = (crew_of or crew_here)(first)
         self._longest = 0.0
-        self.capacity = self._crew.capacity
-        self.compiled = 0
-        """Kernels that children had to compile, as they were not in Triton's cache."""
+        self._compiled = 0  # kernels that children had to compile, as they were not in Triton's cache
+
+    @property
+    def capacity(self) -> int:
+        return self._crew.capacity
 
     def submit(self, index: int, best: float | None = None) -> None:
         arguments = {"config": self._configs[index], "seconds": self._measuring.seconds, "best": best}
         kernels = self._measuring.kernels.get(index, ())
         # Where launches ask for other kernels than were caught here, children compile them.
-        compiling = (COMPILE_LIMITS.seconds or 0.0) if self.compiled else 0.0
+        compiling = (COMPILE_LIMITS.seconds or 0.0) if self._compiled else 0.0
         limits = self._limits(compiling + max(self._measuring.limit_seconds, _PATIENCE * self._longest))
         self._crew.submit(Job(index, f"{self._measuring.tasks}:measure", arguments, limits, kernels))
 
@@ -88,6 +91,12 @@ class GpuRunner:
             raise answer
         return [answer.get(place) for place in range(len(indices))]
 
+    def notes(self) -> list[str]:
+        found = [f"a GPU was not used: {error.what}" for error in self._crew.refused]
+        if self._compiled:
+            found.append(f"{count(self._compiled, 'kernel')} had to be compiled again where they were measured")
+        return found
+
     def close(self) -> None:
         self._crew.close()
 
@@ -99,7 +108,7 @@ class GpuRunner:
             raise answer  # of a disk that is full no configuration is to blame
         if isinstance(answer, TilewrightError):
             return Outcome(job.name, "failed", error=answer.what)
-        self.compiled += answer.compiled
+        self._compiled += answer.compiled
         self._longest = max(self._longest, answer.took)
         return outcome_of(job.name, answer)
 

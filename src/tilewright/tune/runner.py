@@ -52,7 +52,8 @@ class Measured:
 class Runner(Protocol):
     """Measures points by their index, ``capacity`` of them at a time."""
 
-    capacity: int
+    @property
+    def capacity(self) -> int: ...
 
     def submit(self, index: int, best: float | None = None) -> None:
         """Starts measuring a point. ``best`` are the seconds of the fastest so far: what is clearly slower is abandoned."""
@@ -75,3 +76,6 @@ class Duelling(Runner, Protocol):
 
         A point may be given twice: how far it strays from itself is the noise.
         """
+
+    def notes(self) -> Sequence[str]:
+        """What a reader should know of how it went."""
