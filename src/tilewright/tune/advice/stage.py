@@ -131,6 +131,9 @@ def _looked_at(
         yield Progress(
             "why", index, f"{target.name}: {launch.name}, {index + 1} of {count(len(jobs), 'launch', 'launches')}"
         )
+        if part.resources.shared > target.shared_per_block:
+            needs, has = part.resources.shared / 1024, target.shared_per_block / 1024
+            yield Note(f"{target.name}: {launch.name} needs {needs:.0f} KiB of shared memory, a program has {has:.0f}")
         texts = Texts(part) if target.backend == "cuda" else None
         seen = Evidence(
             operator.name,

@@ -27,7 +27,8 @@ def check(seen: Evidence) -> Iterator[Advice]:
             seen.texts.place.get(number or 0),
             f"{len(same)} 64-bit {'division' if len(same) == 1 else 'divisions'} a thread in each iteration",
             remedy="divide in 32 bits where the numbers fit (.to(tl.int32)), or once before the loop",
-            cost="the chip has no instruction for it: each is a routine of some hundred instructions",
+            cost="the chip has no instruction for it: a routine of some hundred instructions, or, where a test at run time finds "
+            "both numbers small, one of 32 bits behind a branch",
             instructions=len(same),
         )
 

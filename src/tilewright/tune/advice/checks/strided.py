@@ -9,13 +9,14 @@ from tilewright.tune.advice.evidence import Evidence
 from tilewright.tune.advice.tiles import Access
 
 SECTOR = 32  # bytes that memory is read and written in
+SMALL = 8  # a tile with so many times fewer elements than the largest is not what a kernel waits for
 
 
 def check(seen: Evidence) -> Iterator[Advice]:
     largest = max((one.elements for one in seen.accesses), default=0)
     for one in seen.accesses:
         apart = _apart(one)
-        if apart is None or one.elements < seen.target.warp_size or (one.elements < largest and one.loop is None):
+        if apart is None or one.elements < max(seen.target.warp_size, largest // SMALL):
             continue
         size = apart * one.element_bytes
         if size < SECTOR:

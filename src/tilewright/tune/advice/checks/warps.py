@@ -11,9 +11,10 @@ from tilewright.tune.advice.evidence import Evidence
 from tilewright.tune.dots import dots
 from tilewright.wording import count, percent
 
-# A read that nothing else delays takes at least so long to come from device memory (published microbenchmarks of A100
-# and H100 have 470 to 570 cycles at 1.4 to 1.9 GHz); under load it takes longer, and more has to be on its way.
-LATENCY_SECONDS = 300e-9
+# A read takes at least so long to come from device memory: 400 cycles (Ultrasonics Sonochemistry 99, 106546, table 3,
+# for V100, A100 and H100) at the fastest clock there, H100's 1.755 GHz. Under load it takes longer, and more has to be
+# on its way.
+LATENCY_SECONDS = 228e-9
 LEAST_SECONDS = 5e-6
 """A call that takes no longer ends before a steady state is reached."""
 
@@ -59,12 +60,13 @@ def _little_on_its_way(seen: Evidence, resident: int) -> Iterator[Advice]:
     yield seen.advice(
         "few-warps",
         tiles[0].op.location,
-        f"{count(resident, 'program')} of {count(seen.resources.warps, 'warp')} fit a unit ({percent(placed.fraction)} of its warps, limited by "
-        f"{placed.limited_by}), and together load {resident * each / 1024:.1f} KiB at a time; memory is only kept busy by "
-        f"{needed / 1024:.1f}",
+        f"{count(resident, 'program')} of {count(seen.resources.warps, 'warp')} fit a unit ({percent(placed.fraction)} of "
+        f"its warps, limited by {placed.limited_by}), and together load {resident * each / 1024:.1f} KiB at a time; memory "
+        f"is only kept busy by {needed / 1024:.1f}",
         remedy="larger tiles, so that each program has more on its way"
         + (f"; or {_one_more(seen)}" if _one_more(seen) else ""),
-        cost=f"at most {percent(resident * each / needed)} of the memory's rate (a read takes {LATENCY_SECONDS * 1e9:.0f} ns or more)",
+        cost=f"at most {percent(resident * each / needed)} of the memory's rate, as a read takes "
+        f"{LATENCY_SECONDS * 1e9:.0f} ns or more",
         on_its_way=resident * each,
         needed=round(needed),
         occupancy=placed.fraction,
