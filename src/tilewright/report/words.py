@@ -320,6 +320,11 @@ def choice(made: Choice) -> str:
     certificate = made.certificate
     if "space" in certificate:
         words.append(f"{certificate.get('timed', 0)} of {certificate['space']} timed")
+    regret = certificate.get("regret")
+    if isinstance(regret, float) and regret > 0:
+        words.append(
+            f"at most {100 * regret:.2g} % slower than the best of them at {100 * certificate['confidence']:.0f} % confidence"
+        )
     ties = certificate.get("ties")
     if isinstance(ties, Sequence) and not isinstance(ties, str) and ties:
         words.append(f"{count(len(ties), 'other')} as fast within the noise")

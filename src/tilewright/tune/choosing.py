@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import statistics
-from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +18,7 @@ from tilewright.spec.operator import Operator, default_config
 from tilewright.tune.ahead import CompileAhead
 from tilewright.tune.bundle import Prepared
 from tilewright.tune.candidates import Candidates
+from tilewright.tune.certificate import certificate
 from tilewright.tune.feasible import BYTES_ONLY, rank
 from tilewright.tune.finals import Decision, decide, finalists
 from tilewright.tune.gpu_runner import Measuring
@@ -121,15 +121,12 @@ def _duel(wanted: Wanted, runner: Duelling, ended: Ended, how: How, key: str) ->
         )
         columns, decision = [None] * len(sides), Decision(0, (), tuple(trials[i].median_seconds for i in best), 0.0)
     own = columns[-1] if len(sides) > len(best) + 1 else None
-    counts: dict[str, Any] = dict(Counter(trial.status for trial in trials))
-    certificate = {
-        "space": len(trials),
-        **counts,
+    said = {
+        **certificate(trials, ended.why),
         "finalists": len(best),
         "ties": tuple(dict(trials[best[place]].config.values) for place in decision.ties),
         "noise": decision.noise,
         "searched": how.search,
-        "stopped": ended.why,
     }
     return Choice(
         operator=wanted.operator.name,
@@ -140,7 +137,7 @@ def _duel(wanted: Wanted, runner: Duelling, ended: Ended, how: How, key: str) ->
         kernel_hash=key,
         median_seconds=decision.seconds[decision.winner],
         default_seconds=None if own is None else statistics.median(own),
-        certificate=certificate,
+        certificate=said,
     )
 
 

@@ -18,6 +18,7 @@ from tilewright.spec.load import Address
 from tilewright.spec.operator import Operator
 from tilewright.tune import candidates, feasible
 from tilewright.tune.bundle import Bundle
+from tilewright.tune.certificate import SMALL, StopRule
 from tilewright.tune.choosing import How, Wanted, choose
 from tilewright.tune.keep import keep
 from tilewright.tune.machine import Machine, here
@@ -28,9 +29,6 @@ from tilewright.tune.search.interface import Search
 from tilewright.tune.search.named import search_named
 from tilewright.tune.search.portfolio import Portfolio
 from tilewright.wording import count
-
-EXHAUSTED = 150
-"""Of so many configurations that fit, and fewer, each is measured."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +122,13 @@ def run(
 
 def _how(options: TuneOptions) -> How:
     def search_of(points: Sequence[Point]) -> Search:
-        name = InOrder.name if len(points) <= EXHAUSTED else Portfolio.name
+        name = InOrder.name if len(points) <= SMALL else Portfolio.name
         return search_named(name, points, options.seed)
 
     return How(
-        search=f"{Portfolio.name}, or all of {EXHAUSTED}",
+        search=f"{Portfolio.name}, or all of {SMALL}",
         search_of=search_of,
-        stop=lambda trials: None,
+        stop=StopRule(),
         regime=options.regime,
         workers=options.workers,
         duel_seconds=options.duel_seconds,

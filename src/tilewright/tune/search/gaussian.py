@@ -1,6 +1,7 @@
 """A Gaussian process: what is known of times elsewhere, and how sure that is, from a few dozen measured points.
 
-A Matérn 5/2 kernel with a length for each column. Lengths, scale and noise are those of the greatest posterior
+A Matérn kernel with a length for each column: of order 5/2, smooth, or of order 1/2, which believes less of what lies
+between two points (times of tiles and stages jump as often as they slope). Lengths, scale and noise are those of the greatest posterior
 density under broad priors: with a dozen points in ten columns, the likelihood alone would follow the noise.
 (C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006, chapters 2, 4 and 5.)
 """
@@ -31,10 +32,21 @@ class Prediction:
 
 
 class Gaussian:
-    """Fitted to rows and their values; predicts others. ``parameters`` of an earlier fit are where the next begins."""
+    """Fitted to rows and their values; predicts others.
 
-    def __init__(self, rows: Matrix, values: Matrix, parameters: Matrix | None = None, *, steps: int = 40) -> None:
-        self._rows = rows
+    ``parameters`` of an earlier fit are where the next begins; with no ``steps`` they are kept.
+    """
+
+    def __init__(
+        self,
+        rows: Matrix,
+        values: Matrix,
+        parameters: Matrix | None = None,
+        *,
+        smooth: bool = True,
+        steps: int = 40,
+    ) -> None:
+        self._rows, self._kernel = rows, _smooth if smooth else _rough
         self._middle, self._spread = float(values.mean()), float(values.std()) or 1.0
         self._values = (values - self._middle) / self._spread
         columns = rows.shape[1]
@@ -50,11 +62,19 @@ class Gaussian:
         lengths, scale, _ = self._unpacked(self.parameters)
         left, right = rows / lengths, self._rows / lengths
         squared = (left**2).sum(1)[:, None] + (right**2).sum(1) - 2 * left @ right.T
-        between = scale * _matern(np.sqrt(np.maximum(squared, 0.0)))
+        between = scale * self._kernel(np.sqrt(np.maximum(squared, 0.0)))[0]
         mean = between @ self._weights
         explained = np.linalg.solve(self._factor, between.T)
         variance = np.maximum(scale - (explained**2).sum(axis=0), 1e-9)
         return Prediction(self._middle + self._spread * mean, self._spread * np.sqrt(variance))
+
+    def left_out(self) -> Matrix:
+        """How far off each value is from what the others predict of it, in standard deviations of that prediction
+        (Rasmussen and Williams, equations 5.10 to 5.12)."""
+        inverse = np.linalg.inv(self._factor)
+        inverse = inverse.T @ inverse
+        off: Matrix = self._weights / np.sqrt(np.diag(inverse))
+        return off
 
     @property
     def noise(self) -> float:
@@ -67,7 +87,7 @@ class Gaussian:
     def _solved(self) -> tuple[Matrix, Matrix]:
         lengths, scale, noise = self._unpacked(self.parameters)
         distance = np.sqrt((self._apart / lengths**2).sum(axis=-1))
-        factor = np.linalg.cholesky(scale * _matern(distance) + noise * np.eye(len(self._values)))
+        factor = np.linalg.cholesky(scale * self._kernel(distance)[0] + noise * np.eye(len(self._values)))
         return factor, np.linalg.solve(factor.T, np.linalg.solve(factor, self._values))
 
     def _climbed(self, parameters: Matrix, steps: int) -> Matrix:
@@ -91,8 +111,8 @@ class Gaussian:
         """The negative logarithm of the posterior density, and its slope."""
         lengths, scale, noise = self._unpacked(parameters)
         distance = np.sqrt((self._apart / lengths**2).sum(axis=-1))
-        decay = np.exp(-ROOT5 * distance)
-        kernel = scale * (1 + ROOT5 * distance + 5 / 3 * distance**2) * decay
+        similarity, steepness = self._kernel(distance)
+        kernel = scale * similarity
         factor = np.linalg.cholesky(kernel + noise * np.eye(len(self._values)))
         inverse = np.linalg.inv(factor)
         inverse = inverse.T @ inverse
@@ -100,13 +120,19 @@ class Gaussian:
         away = (parameters - self._prior) / self._broad
         loss = 0.5 * self._values @ weights + np.log(np.diag(factor)).sum() + 0.5 * (away**2).sum()
         pull = 0.5 * (inverse - np.outer(weights, weights))
-        by_length = (pull * (scale * 5 / 3 * (1 + ROOT5 * distance) * decay)).ravel()
+        by_length = (pull * (scale * steepness)).ravel()
         slope = np.empty_like(parameters)
         slope[:-2] = by_length @ self._apart.reshape(-1, self._apart.shape[-1]) / lengths**2
         slope[-2], slope[-1] = (pull * kernel).sum(), np.trace(pull) * noise
         return float(loss), slope + away / self._broad
 
 
-def _matern(distance: Matrix) -> Matrix:
-    similarity: Matrix = (1 + ROOT5 * distance + 5 / 3 * distance**2) * np.exp(-ROOT5 * distance)
-    return similarity
+def _smooth(distance: Matrix) -> tuple[Matrix, Matrix]:
+    """Similarity at a distance, and how fast it grows with the logarithm of a length, over that column's share."""
+    decay = np.exp(-ROOT5 * distance)
+    return (1 + ROOT5 * distance + 5 / 3 * distance**2) * decay, 5 / 3 * (1 + ROOT5 * distance) * decay
+
+
+def _rough(distance: Matrix) -> tuple[Matrix, Matrix]:
+    decay = np.exp(-distance)
+    return decay, decay / np.maximum(distance, 1e-6)

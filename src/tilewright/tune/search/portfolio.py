@@ -2,8 +2,9 @@
 
 1. The first points: the best that the analytic model predicts, where there is a prediction, and points that fill the
    space; never more than half by the model, so that a wrong one cannot anchor what is learnt.
-2. Then a Gaussian process on the logarithm of time, asked by turns for the greatest expected improvement, for the
-   best neighbour of the fastest so far (polish), and now and then for nothing: a point far from all is taken.
+2. Then the greatest improvement that two Gaussian processes expect together, one smooth and one rough: where one is
+   sure of something wrong, the other is not. By turns of all points, and of neighbours of the fastest so far (polish);
+   and now and then of none: a point far from all is taken.
 
 What failed counts as slow as the slowest, so its neighbourhood is left alone unless what is around it is fast.
 """
@@ -45,7 +46,7 @@ class Portfolio:
         self._pending: set[int] = set()
         self._told: dict[int, float | None] = {}
         self._asked = 0
-        self._lengths: Matrix | None = None
+        self._lengths: dict[bool, Matrix] = {}
         self._fitted = 0
 
     def next(self) -> int | None:
@@ -62,7 +63,8 @@ class Portfolio:
     def _look(self) -> None:
         """Encodes the points as they are now."""
         self._seen = list(self._points)
-        self._space = _with_predictions(encoded(self._seen), self._seen)
+        self._space = encoded(self._seen)
+        self._rows = described(self._seen, self._space)
         self._seeds = _predicted_first(self._seen)
 
     def told(self, index: int, seconds: float | None) -> None:
@@ -78,14 +80,20 @@ class Portfolio:
                 for index in self._seeds:
                     if index in self._left:
                         return index
-            return farthest(self._space.rows, left, taken, self._generator)
+            return farthest(self._rows, left, taken, self._generator)
         if self._asked % EXPLORE_EVERY == 0:
-            return farthest(self._space.rows, left, taken, self._generator)
+            return farthest(self._rows, left, taken, self._generator)
         nearby = self._neighbours() if self._asked % POLISH_EVERY == 0 else []
         candidates = nearby or self._some_of(left)
-        prediction = self._model().predict(self._space.rows[candidates])
-        worth = -prediction.mean if nearby else improvement(prediction, math.log(min(self._times().values())))
+        worth = self._improvement(candidates)
         return candidates[int(worth.argmax())]
+
+    def _improvement(self, candidates: Sequence[int]) -> Matrix:
+        """The expected improvement of each, by both surrogates."""
+        best, rows = math.log(min(self._times().values())), self._rows[list(candidates)]
+        rough, smooth = (improvement(model.predict(rows), best) for model in self._models())
+        total: Matrix = rough + smooth
+        return total
 
     def _times(self) -> dict[int, float]:
         return {index: seconds for index, seconds in self._told.items() if seconds is not None}
@@ -102,19 +110,22 @@ class Portfolio:
         drawn = self._generator.choice(np.array(left), CANDIDATES, replace=False).tolist()
         return sorted({*drawn, *self._neighbours()})
 
-    def _model(self) -> Gaussian:
-        """The surrogate of what was told; points still being measured count as what it predicts of them."""
+    def _models(self) -> list[Gaussian]:
+        """The surrogates of what was told; points still being measured count as what they predict of them."""
         known = list(self._told)
         values = log_times([self._told[index] for index in known])
         fits = len(known) <= ALWAYS_FITTED or len(known) >= 1.1 * self._fitted
-        model = Gaussian(self._space.rows[known], values, self._lengths, steps=40 if fits else 0)
-        if fits:
-            self._lengths, self._fitted = model.parameters, len(known)
-        if self._pending:
-            pending = sorted(self._pending)
-            believed = np.concatenate([values, model.predict(self._space.rows[pending]).mean])
-            model = Gaussian(self._space.rows[known + pending], believed, model.parameters, steps=0)
-        return model
+        steps, self._fitted = (40, len(known)) if fits else (0, self._fitted)
+        models = []
+        for smooth in (False, True):
+            model = Gaussian(self._rows[known], values, self._lengths.get(smooth), smooth=smooth, steps=steps)
+            self._lengths[smooth] = model.parameters
+            if self._pending:
+                pending = sorted(self._pending)
+                believed = np.concatenate([values, model.predict(self._rows[pending]).mean])
+                model = Gaussian(self._rows[known + pending], believed, model.parameters, smooth=smooth, steps=0)
+            models.append(model)
+        return models
 
 
 def log_times(seconds: Sequence[float | None]) -> Matrix:
@@ -138,9 +149,11 @@ def _predicted_first(points: Sequence[Point]) -> list[int]:
     return sorted(predicted, key=lambda index: predicted[index])
 
 
-def _with_predictions(space: Encoded, points: Sequence[Point]) -> Encoded:
-    """The analytic model's prediction as one more column: the surrogate finds out how far it is to be believed."""
+def described(points: Sequence[Point], space: Encoded | None = None) -> Matrix:
+    """What the surrogate learns on: the points as numbers, and the analytic model's prediction as one more column,
+    so that the surrogate finds out how far it is to be believed."""
+    rows = (space or encoded(points)).rows
     if any(point.predicted_seconds is None or point.predicted_seconds <= 0 for point in points):
-        return space
+        return rows
     column = scaled(np.log(np.array([point.predicted_seconds for point in points], np.float64)))
-    return Encoded(np.column_stack([space.rows, column]), space.levels) if column.any() else space
+    return np.column_stack([rows, column]) if column.any() else rows
