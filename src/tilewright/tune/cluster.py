@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import socket
 import sys
 import tempfile
 import time
@@ -33,6 +34,7 @@ from tilewright.tune.runner import Duelling
 _LOST = 3
 """How often a job may lose its node or actor before it is given up."""
 _CONNECT_SECONDS = 60.0
+_REACH_SECONDS = 5.0
 Files = Mapping[str, bytes]
 
 
@@ -78,6 +80,7 @@ class Cluster:
 
     def _connect(self, address: str) -> None:
         # Workers import from where we import, so that an uninstalled checkout works too.
+        _require_reachable(address)
         paths = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         try:
             self._ray.init(address=address, log_to_driver=False, logging_level="error", runtime_env={"env_vars": paths})
@@ -117,6 +120,17 @@ class Cluster:
     def close(self) -> None:
         """Leaves the cluster."""
         self._ray.shutdown()
+
+
+def _require_reachable(address: str) -> None:
+    """Ray itself takes minutes to say that nobody answers."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), _REACH_SECONDS).close()
+    except OSError as error:
+        raise UsageError(f"no Ray cluster at {address}: {error}", "start one: ray start --head") from None
 
 
 @dataclass

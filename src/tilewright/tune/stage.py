@@ -86,14 +86,14 @@ def run(
         UsageError: the operator has no shapes; no target was named, and there is no GPU; a bundle does not hold here.
     """
     machine = options.machine or here()
+    if options.bundle is not None and machine is None:
+        raise NoGpu("a bundle is measured on a GPU, and there is none here", "take it to a machine that has one")
     targets = list(options.targets or ([machine.target] if machine else []))
     if not targets:
         raise UsageError("no target named, and no GPU here", "tilewright tune OP --arch a100,h100 says what fits")
     shapes = shapes_of(
         operator, BenchOptions(shapes=options.shapes, cases=options.cases, dtype=options.dtype, seed=options.seed)
     )
-    if options.bundle is not None and machine is None:
-        raise NoGpu("a bundle is measured on a GPU, and there is none here", "take it to a machine that has one")
     bundle = Bundle(options.bundle, operator) if options.bundle is not None else None
     if options.prepare is not None:
         prepared_trials = yield from prepare(operator, shapes, targets, options.prepare, store, options.workers)

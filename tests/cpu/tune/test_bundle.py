@@ -9,7 +9,7 @@ from simulated import Simulated
 from triton import knobs
 
 from tilewright import process
-from tilewright.errors import UsageError
+from tilewright.errors import NoGpu, UsageError
 from tilewright.hardware.targets import find
 from tilewright.launch import frontend
 from tilewright.records import Case, Config, drain
@@ -101,6 +101,11 @@ def test_kernels_that_have_moved_are_told(bundle, monkeypatch):
     monkeypatch.setattr(scaled.scale, "hash", "other lines")  # what Triton keeps its hash of the kernel in
     with pytest.raises(UsageError, match="stood in other lines"):
         Bundle(bundle, OPERATOR).prepared(Case("scaled", CASE[0]), find("h100"))
+
+
+def test_a_bundle_needs_a_gpu(bundle):
+    with pytest.raises(NoGpu, match="a bundle is measured on a GPU, and there is none here"):
+        run(OPERATOR, bundle=bundle)
 
 
 def test_another_chip_or_shape_and_a_file_that_is_none_are_told(bundle, tmp_path):

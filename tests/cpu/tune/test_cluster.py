@@ -10,6 +10,7 @@ import pytest
 import scaled
 from simulated_tasks import seconds_of
 
+from tilewright.errors import UsageError
 from tilewright.records import Tried
 from tilewright.spec.load import address
 from tilewright.tune import stage
@@ -30,6 +31,11 @@ def cluster(monkeypatch, tmp_path):
     made = Cluster("auto", describe="simulated_tasks:describe")
     yield made
     made.close()
+
+
+def test_where_there_is_no_cluster_one_line_says_so_at_once():
+    with pytest.raises(UsageError, match=r"no Ray cluster at 127.0.0.1:9: .*refused; start one: ray start --head"):
+        Cluster("127.0.0.1:9")
 
 
 class Simulated:
