@@ -22,7 +22,7 @@ from tilewright.tune.certificate import certificate
 from tilewright.tune.feasible import BYTES_ONLY, rank
 from tilewright.tune.finals import Decision, decide, finalists
 from tilewright.tune.gpu_runner import Measuring
-from tilewright.tune.known import known_trials
+from tilewright.tune.known import known_trials, usable
 from tilewright.tune.loop import Ended, Loop, SearchOf, Stop
 from tilewright.tune.machine import Machine
 from tilewright.tune.runner import Duelling
@@ -81,7 +81,7 @@ def choose(
     ahead: CompileAhead | None = None
     try:
         crew = machine.compilers(how.workers, runner.capacity)
-        ahead = CompileAhead(making, wanted.configs, known, store, crew, prepared, kernels)
+        ahead = CompileAhead(making, wanted.configs, usable(known, wanted.configs), store, crew, prepared, kernels)
         blank = {"device": machine.device, "regime": how.regime}
         lookahead, first = max(2, crew.capacity // 2), _default(wanted)
         loop = Loop(ahead, runner, how.search_of, blank=blank, stop=how.stop, lookahead=lookahead, first=first)

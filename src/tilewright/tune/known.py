@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.records import Trial
+from tilewright.records import Config, Trial
+from tilewright.tune.runner import ABANDONED
 
 _SETTLED = ("timed", "wrong", "failed", "infeasible")
 
@@ -20,6 +23,17 @@ def known_trials(store: Any, blank: Trial) -> dict[str, Trial]:
         if trial.status in _SETTLED and _holds_for(trial) == _holds_for(blank):
             found[trial.config.key] = trial
     return found
+
+
+def usable(known: Mapping[str, Trial], configs: Sequence[Config]) -> dict[str, Trial]:
+    """Of those Trials the ones that a run over ``configs`` need not make again.
+
+    What was abandoned beside a configuration that is not among them may be the best of these, and is measured now.
+    """
+    here = {config.key: known[config.key] for config in configs if config.key in known}
+    times = [t.median_seconds for t in here.values() if t.median_seconds is not None and not t.abandoned]
+    best = min(times, default=math.inf)
+    return {key: t for key, t in here.items() if not t.abandoned or (t.median_seconds or 0.0) > ABANDONED * best}
 
 
 def _holds_for(trial: Trial) -> tuple[Any, ...]:

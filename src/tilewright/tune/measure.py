@@ -35,12 +35,10 @@ from tilewright.spec import golden
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.load import Address, resolve
 from tilewright.spec.operator import Operator
-from tilewright.tune.runner import Measured
+from tilewright.tune.runner import ABANDONED, Measured
 
 FIRST_CALLS = 3
 """Calls by which a configuration that is clearly slower than the best is known."""
-ABANDONED = 1.3
-"""Times the best at which a configuration's fastest first call gives it up."""
 
 
 @dataclass

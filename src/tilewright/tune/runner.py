@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 Status = Literal["timed", "wrong", "failed"]
+ABANDONED = 1.3
+"""Times the best at which a configuration is given up, by the fastest of its first calls."""
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,13 @@ from simulated_tasks import seconds_of
 
 import tilewright as tw
 from tilewright.hardware.probe import environment
-from tilewright.records import Note, Tried, drain
+from tilewright.records import Case, Note, Trial, Tried, drain
 from tilewright.runtime.table import Table
 from tilewright.spec.load import address
 from tilewright.spec.operator import replace as changed
 from tilewright.store.db import Store
 from tilewright.tune import stage
+from tilewright.tune.known import usable
 
 CASE = [{"n": 4096}]
 
@@ -96,6 +97,22 @@ def test_a_changed_space_uses_what_still_holds_and_a_changed_regime_does_not(tmp
     assert report.choices.popitem()[1].certificate["timed"] == 4
     run.tune(changed(scaled.scaled, space=tw.Space(BLOCK=[32], num_warps=[1, 2])), regime="warm")
     assert run.measured == 7
+
+
+def test_what_was_abandoned_beside_a_configuration_that_is_gone_is_measured_again():
+    def trial(block, seconds, **more):
+        return Trial(
+            "scaled", Case("scaled", {}), tw.Config({"BLOCK": block}), "h100", "timed", median_seconds=seconds, **more
+        )
+
+    known = {
+        t.config.key: t
+        for t in (trial(1, 1.0), trial(2, 1.5, abandoned=True), trial(3, 1.2), trial(4, 2.0, abandoned=True))
+    }
+    configs = [t.config for t in known.values()]
+    assert usable(known, configs) == known
+    assert [t.config.values["BLOCK"] for t in usable(known, configs[1:]).values()] == [3, 4]
+    assert usable(known, configs[1:2]) == {}
 
 
 def test_where_nothing_runs_right_nothing_is_chosen(tmp_path, kernels):
