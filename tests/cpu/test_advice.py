@@ -82,6 +82,7 @@ def test_a_matmul_of_1000_loses_its_wide_loads_and_one_of_1024_does_not(advised)
         ("a100", {"num_stages": 2}, "no-overlap", "num_stages=3: compiled so"),
         ("h100", {"num_stages": 2}, None, ""),
         ("h100", {"num_stages": 2, "BLOCK_N": 256}, "no-overlap", "num_stages=3: compiled so"),
+        ("h100", {"BRANCHED": True}, "no-overlap", "a bound of the loop"),
         ("h100", {"num_warps": 2, "BLOCK_N": 64}, "matrix-unit", "num_warps=4"),
         ("h100", {"num_warps": 4, "BLOCK_M": 32}, "matrix-unit", "compute the transpose, whose tile has 128 rows"),
         ("b200", {"num_warps": 4, "BLOCK_M": 32}, "matrix-unit", "tiles of 64 rows"),

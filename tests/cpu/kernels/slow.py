@@ -200,7 +200,7 @@ everything = tw.Operator(name="everything", run=launch, inputs=tensors)
 @triton.jit
 def product_kernel(
     a_ptr, b_ptr, scale_ptr, c_ptr, M, N, K, stride_a, stride_b, stride_c,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SCALED: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SCALED: tl.constexpr, BRANCHED: tl.constexpr,
 ):  # fmt: skip
     offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     offs_n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -216,19 +216,33 @@ def product_kernel(
                 scale_ptr + tl.arange(0, BLOCK_M)[:, None] * BLOCK_N + tl.arange(0, BLOCK_N)[None, :] + start
             )
             total += tl.dot(a, b) * scale
+        elif BRANCHED:
+            if start < M:
+                total = tl.dot(a, b, total)
         else:
             total = tl.dot(a, b, total)
     tl.store(c_ptr + offs_m[:, None] * stride_c + offs_n[None, :], total.to(tl.float16), mask=inside)
 
 
 def product(
-    a, b, scale, *, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, num_warps=8, num_stages=3, maxnreg=None, SCALED=False
+    a,
+    b,
+    scale,
+    *,
+    BLOCK_M=128,
+    BLOCK_N=128,
+    BLOCK_K=64,
+    num_warps=8,
+    num_stages=3,
+    maxnreg=None,
+    SCALED=False,
+    BRANCHED=False,
 ):
     (M, K), N = a.shape, b.shape[1]
     c = torch.empty(M, N, dtype=torch.float16)
     product_kernel[(triton.cdiv(M, BLOCK_M), triton.cdiv(N, BLOCK_N))](
         a, b, scale, c, M, N, K, a.stride(0), b.stride(0), c.stride(0), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K,
-        SCALED=SCALED, num_warps=num_warps, num_stages=num_stages,
+        SCALED=SCALED, BRANCHED=BRANCHED, num_warps=num_warps, num_stages=num_stages,
         **({"maxnreg": maxnreg} if maxnreg else {}),
     )  # fmt: skip
     return c
@@ -250,6 +264,7 @@ matmul = tw.Operator(
         num_stages=[1, 2, 3, 4],
         maxnreg=[None, 64],
         SCALED=[False, True],
+        BRANCHED=[False, True],
     ),
 )
 

@@ -117,14 +117,23 @@ def _reason(seen: Evidence, loop: Op, loads: list[Op]) -> tuple[str, str]:
     small = [one for one in small if one.width < ASYNC]
     if small:
         words = f": {small[0].width} bytes at a time are less than the {ASYNC} of an asynchronous copy"
-        return words, "see narrow-access at the same line"
+        return words, "wider accesses (narrow-access says what keeps them narrow, where there is something to be done)"
     for access in seen.accesses:
         before = [op for op in access.loaded if seen.texts.flow.loop_of(op) is access.loop and op is not access.op]
         if seen.texts.number[access.op.index] in numbers and before:
             line = before[0].location.line
             words = f": its address follows from what line {line} loads in the same iteration"
             return words, "load the indices of a later iteration ahead, or of all before the loop"
-    return "", f"load the tile straight into the product: what num_stages = {stages} should have copied ahead was not"
+    branch = next((op for op in loop.regions[-1].ops() if op.name == "scf.if" and _holds(op, loads)), None)
+    if branch is not None:
+        words = f": the product or its load stands in the branch of line {_line(seen.texts.place_of(branch))}"
+        return words, "let each iteration do the same: a bound of the loop, or a mask, in place of the branch"
+    return "", f"load and multiply in the loop's own body: num_stages = {stages} should have copied ahead, and did not"
+
+
+def _holds(branch: Op, loads: list[Op]) -> bool:
+    inside = [op for region in branch.regions for op in region.ops()]
+    return any(op.name in PRODUCTS or any(op is load for load in loads) for op in inside)
 
 
 def _more_stages(seen: Evidence, loop: Op) -> str:
