@@ -35,6 +35,7 @@ _LOST = 3
 """How often a job may lose its node or actor before it is given up."""
 _CONNECT_SECONDS = 60.0
 _REACH_SECONDS = 5.0
+_LOOK_SECONDS = 0.2
 Files = Mapping[str, bytes]
 
 
@@ -159,12 +160,18 @@ class _Remote:
             self._go_on()
             left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             references = [*self._running]
-            ready, _ = self._ray.wait(references, num_returns=1, timeout=left) if references else ([], [])
+            ready = []
+            if references:
+                # Not for long at a time: meanwhile an actor may have started that a job waits for.
+                wait = _LOOK_SECONDS if left is None else min(left, _LOOK_SECONDS)
+                ready, _ = self._ray.wait(references, num_returns=1, timeout=wait)
+            elif self._again:
+                time.sleep(_LOOK_SECONDS)
             if ready:
                 ready, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
             found = [ended for reference in ready if (ended := self._take(reference)) is not None]
             self._go_on()
-            if found or not self._running or (left is not None and left <= 0):
+            if found or not (self._running or self._again) or (left is not None and left <= 0):
                 return found
 
     def _take(self, reference: Any) -> tuple[Job, Any] | None:
@@ -237,6 +244,7 @@ class Actors(_Remote):
         self._first = first
         self._actors = {seat: self._make.remote(first) for seat in range(capacity)}
         self._idle = deque(self._actors)
+        self._starting: dict[Any, int] = {}  # seats whose new actor waits for a GPU
         self._files: dict[str, Any] = {}
 
     def submit(self, job: Job) -> None:
@@ -244,6 +252,10 @@ class Actors(_Remote):
         self._go_on()
 
     def _go_on(self) -> None:
+        if self._starting:
+            started, _ = self._ray.wait([*self._starting], num_returns=len(self._starting), timeout=0)
+            for reference in started:
+                self._idle.append(self._starting.pop(reference))
         while self._again and self._idle:
             running = self._again.popleft()
             running.seat = self._idle.popleft()
@@ -260,8 +272,8 @@ class Actors(_Remote):
 
     def _lose(self, running: _Running) -> None:
         assert running.seat is not None
-        self._actors[running.seat] = self._make.remote(self._first)  # where a GPU is left for it
-        self._idle.append(running.seat)
+        actor = self._actors[running.seat] = self._make.remote(self._first)  # where a GPU is left for it
+        self._starting[actor.pid.remote()] = running.seat
 
     def _return(self, running: _Running) -> None:
         assert running.seat is not None
