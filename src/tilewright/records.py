@@ -573,6 +573,14 @@ class Tried:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """``known`` is whether the store has it already, from an earlier run."""
+
+    choice: Choice
+    known: bool = False
+
+
+@dataclass(frozen=True)
 class Measured:
     measurement: Measurement
 
@@ -594,7 +602,7 @@ class StageFinished:
     report: StageReport
 
 
-Event = StageStarted | Progress | CaseDone | Tried | Measured | Compared | Note | StageFinished
+Event = StageStarted | Progress | CaseDone | Tried | Chosen | Measured | Compared | Note | StageFinished
 
 
 def drain(events: Generator[Event, None, Any], on_event: Callable[[Event], None]) -> Any:

@@ -12,7 +12,7 @@ import tuned_badly
 import tilewright as tw
 from tilewright.bench.stage import REGIMES
 from tilewright.hardware.probe import environment, gpu_target
-from tilewright.records import Note, Tried, drain
+from tilewright.records import Chosen, Note, Tried, drain
 from tilewright.spec.load import address
 from tilewright.spec.operator import replace
 from tilewright.store.db import Store
@@ -29,12 +29,11 @@ def tuned(operator, store=None, **options):
         events.append(event)
         if store is not None and isinstance(event, Tried) and not event.known:
             store.add(run, event.trial)
+        if store is not None and isinstance(event, Chosen) and not event.known:
+            store.add(run, event.choice)
 
     given = {"cases": CASE, "duel_seconds": 0.2, "limit_seconds": 10.0, **options}
     report = drain(stage.run(operator, address(operator), stage.TuneOptions(**given), store), take)
-    for choice in report.choices.values():
-        if store is not None:
-            store.add(run, choice)
     return report, events
 
 

@@ -19,7 +19,7 @@ import typer
 from tilewright.debug import interprets
 from tilewright.errors import TilewrightError, UsageError
 from tilewright.hardware.targets import all_targets
-from tilewright.records import Case, CaseDone, Compared, Event, Measured, Tried, to_dict
+from tilewright.records import Case, CaseDone, Chosen, Compared, Event, Measured, Tried, to_dict
 from tilewright.spec.address import KernelCall
 
 if TYPE_CHECKING:
@@ -114,9 +114,11 @@ class Session:
                 return end.value
             self.console.handle(event)
             match event:
-                case Tried(trial=record, known=True):  # the store has it from an earlier run
-                    self.records.append(record)
-                case CaseDone(result=record) | Tried(trial=record) | Compared(comparison=record):
+                case Tried(trial=record, known=True) | Chosen(choice=record, known=True):
+                    self.records.append(record)  # the store has it from an earlier run
+                case (
+                    CaseDone(result=record) | Tried(trial=record) | Chosen(choice=record) | Compared(comparison=record)
+                ):
                     self.keep(record)
                 case Measured(measurement=record):  # every sample: for the store, too much for --json
                     self.store.add(self.run_id, record)

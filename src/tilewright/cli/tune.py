@@ -130,11 +130,15 @@ def tune(session: common.Session, operator: Any, given: Any, top: int = 0) -> An
     """Runs the stage and shows a table for each shape and chip."""
     stage = importlib.import_module("tilewright.tune.stage")
     load = importlib.import_module("tilewright.spec.load")
-    report = session.drain(stage.run(operator, load.address(operator), given, session.store))
+    try:
+        report = session.drain(stage.run(operator, load.address(operator), given, session.store))
+    except KeyboardInterrupt:
+        if session.store.path is not None:
+            session.console.line("the same command goes on from here")
+        raise
     for (shape, chip), trials in report.trials.items():
         session.console.trials(trials, title=f"{operator.name}, {shape}, {chip}", top=top)
     for label, choice in report.choices.items():
-        session.keep(choice)
         session.console.choice(label, choice)
     if len(report.choices) > 1:
         export = importlib.import_module("tilewright.tune.export")

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.errors import ChildFailed
 from tilewright.launch.kept import Kept
-from tilewright.records import Case, Choice, Config, Event, Note, Progress, Trial, Tried
+from tilewright.records import Case, Choice, Chosen, Config, Event, Note, Progress, Trial, Tried
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.load import Address
 from tilewright.spec.operator import Operator, default_config
@@ -74,6 +74,7 @@ def choose(
         trials = [known[config.key] for config in wanted.configs if config.key in known]
         for trial in trials:
             yield Tried(trial, known=True)
+        yield Chosen(choice, known=True)
         return sorted(trials, key=rank), choice
     kernels: dict[int, Sequence[Kept]] = {}
     measuring = Measuring(wanted.address, wanted.case, how.regime, kernels=kernels, **how.measuring)
@@ -93,6 +94,8 @@ def choose(
         runner.close()
         if ahead is not None:
             ahead.close()
+    if decided is not None:
+        yield Chosen(decided)
     return sorted(ended.trials, key=rank), decided
 
 

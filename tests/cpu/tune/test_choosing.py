@@ -10,7 +10,7 @@ from simulated_tasks import seconds_of
 
 import tilewright as tw
 from tilewright.hardware.probe import environment
-from tilewright.records import Case, Note, Trial, Tried, drain
+from tilewright.records import Case, Chosen, Note, Trial, Tried, drain
 from tilewright.runtime.table import Table
 from tilewright.spec.load import address
 from tilewright.spec.operator import replace as changed
@@ -48,6 +48,8 @@ class Run:
             self.events.append(event)
             if isinstance(event, Tried) and not event.known:
                 self.store.add(self.number, event.trial)
+            if isinstance(event, Chosen) and not event.known:
+                self.store.add(self.number, event.choice)
             if isinstance(event, Tried) and event.trial.status == "timed" and self.measured == stop_after:
                 raise KeyboardInterrupt
 
@@ -55,8 +57,6 @@ class Run:
             report = drain(events, take)
         finally:
             events.close()
-        for choice in report.choices.values():
-            self.store.add(self.number, choice)
         return report
 
     @property
@@ -84,6 +84,7 @@ def test_an_interrupted_run_goes_on_and_one_that_has_ended_is_looked_up(tmp_path
     assert time.perf_counter() - started < 1.0
     assert (run.measured, run.machine.made) == (before, runners)
     assert again.choices == report.choices
+    assert [event.known for event in run.events if isinstance(event, Chosen)] == [True]
     assert [t.config for t in again.trials.popitem()[1]] == [t.config for t in trials]
 
 

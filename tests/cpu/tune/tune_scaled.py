@@ -52,8 +52,6 @@ def main(store, given):
         if full_after is not None:
             fill(session.store, full_after)
         report = session.drain(stage.run(operator, address(scaled.scaled), options, session.store))
-        for choice in report.choices.values():
-            session.keep(choice)
     (choice,) = report.choices.values()
     (trials,) = report.trials.values()
     told = {t.config.key: [t.status, t.median_seconds] for t in trials}
