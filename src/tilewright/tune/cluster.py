@@ -8,27 +8,25 @@ operator's file at the same path.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import os
 import socket
 import sys
-import tempfile
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.errors import ChildFailed, NoGpu, TilewrightError, ToolMissing, UsageError
-from tilewright.hardware.probe import gpu_name, gpu_target
 from tilewright.hardware.target import Target
 from tilewright.hardware.targets import find
 from tilewright.launch import kept
-from tilewright.launch.kept import Kept, compile_and_keep
+from tilewright.launch.kept import Kept
 from tilewright.records import Config
-from tilewright.tune.crew import Crew, Job, Jobs
+from tilewright.tune.crew import Job, Jobs
 from tilewright.tune.gpu_runner import GpuRunner, Measuring
+from tilewright.tune.nodes import Brought, Measurer, Unready, compile_job, described
 from tilewright.tune.runner import Duelling
 
 _LOST = 3
@@ -36,15 +34,6 @@ _LOST = 3
 _CONNECT_SECONDS = 60.0
 _REACH_SECONDS = 5.0
 _LOOK_SECONDS = 0.2
-Files = Mapping[str, bytes]
-
-
-@dataclass(frozen=True)
-class Brought:
-    """A compiled kernel with its files, on its way from the node that compiled it."""
-
-    kernel: Kept
-    files: Files
 
 
 class Cluster:
@@ -60,7 +49,7 @@ class Cluster:
         NoGpu: it has no GPU that we know a Target for.
     """
 
-    def __init__(self, address: str, describe: str = "tilewright.tune.cluster:describe_gpu") -> None:
+    def __init__(self, address: str, describe: str = "tilewright.tune.nodes:describe_gpu") -> None:
         try:
             self._ray: Any = importlib.import_module("ray")
         except ImportError:
@@ -73,7 +62,7 @@ class Cluster:
             self.close()
             raise NoGpu(f"the Ray cluster at {address} has no GPU", "add a node that has one: ray start --address …")
         self._require_alike()
-        self.device, name, build = self._run(_described, describe)
+        self.device, name, build = self._run(described, describe)
         self.target: Target = find(name)
         if build != kept.triton_key():
             self.close()
@@ -211,7 +200,7 @@ class Tasks(_Remote):
 
     def __init__(self, ray: Any, capacity: int) -> None:
         super().__init__(ray, capacity)
-        self._perform = ray.remote(num_cpus=1, max_retries=0)(_compile)
+        self._perform = ray.remote(num_cpus=1, max_retries=0)(compile_job)
 
     def submit(self, job: Job) -> None:
         self._begin(_Running(job))
@@ -240,7 +229,7 @@ class Actors(_Remote):
 
     def __init__(self, ray: Any, first: Job, capacity: int) -> None:
         super().__init__(ray, capacity)
-        self._make = ray.remote(num_gpus=1, num_cpus=0, max_restarts=0)(_Measurer)
+        self._make = ray.remote(num_gpus=1, num_cpus=0, max_restarts=0)(Measurer)
         self._first = first
         self._actors = {seat: self._make.remote(first) for seat in range(capacity)}
         self._idle = deque(self._actors)
@@ -280,7 +269,7 @@ class Actors(_Remote):
         self._idle.append(running.seat)
 
     def _arrived(self, answer: Any) -> Any:
-        if isinstance(answer, _Unready):
+        if isinstance(answer, Unready):
             raise answer.error
         return answer
 
@@ -290,80 +279,3 @@ class Actors(_Remote):
         self._running.clear()
         self._again.clear()
         self._actors.clear()
-
-
-# ------------------------------------------------------------------------------------------------ on the nodes
-
-
-@dataclass(frozen=True)
-class _Unready:
-    """A child could not be prepared, which no configuration is to blame for."""
-
-    error: TilewrightError
-
-
-def describe_gpu() -> tuple[str, str]:
-    """The name of this node's GPU, and of its Target."""
-    name, target = gpu_name(), gpu_target()
-    if name is None or target is None:
-        raise NoGpu(
-            "a node of the cluster has a GPU that is not known", "it must be seen by NVML: pip install nvidia-ml-py"
-        )
-    return name, target.name
-
-
-def _described(describe: str) -> tuple[str, str, str]:
-    module, _, name = describe.partition(":")
-    device, target = getattr(importlib.import_module(module), name)()
-    return device, target, kept.triton_key()
-
-
-@functools.cache
-def _compilers() -> Crew:
-    """The compiling child of this worker of Ray."""
-    return Crew([{}], quiet=True)
-
-
-def _compile(job: Job) -> Any:
-    if job.task != kept.TASK:
-        return _answer(_compilers(), job)
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = {**job.arguments, "folder": folder, "triton_key": kept.triton_key()}
-        return _answer(_compilers(), replace(job, task=_BRING, arguments=arguments))
-
-
-_BRING = "tilewright.tune.cluster:compile_and_bring"
-
-
-def compile_and_bring(emit: Any, **arguments: Any) -> Brought:
-    """``compile_and_keep`` in a child, with the files that it left in the folder."""
-    kernel = compile_and_keep(emit, **arguments)
-    return Brought(kernel, kept.contents(kernel))
-
-
-class _Measurer:
-    """The actor of one GPU: a child that is replaced when a configuration kills it."""
-
-    def __init__(self, first: Job) -> None:
-        here = {**first.arguments, "folder": kept.folder(), "triton_key": kept.triton_key()}
-        env = {"TRITON_INTERPRET": None}
-        self._crew = Crew([env], first=replace(first, arguments=here), stdout_to_stderr=True)
-        self._crew.warm_up()
-
-    def pid(self) -> int:
-        return os.getpid()
-
-    def perform(self, job: Job, *brought: Brought) -> Any:
-        try:
-            for one in brought:
-                if not kept.is_there(one.kernel):
-                    kept.put_back(one.kernel, one.files)
-            return _answer(self._crew, job)
-        except TilewrightError as error:
-            return _Unready(error)
-
-
-def _answer(crew: Crew, job: Job) -> Any:
-    crew.submit(job)
-    ((_, answer),) = crew.ended()
-    return answer
