@@ -9,16 +9,37 @@ import statistics
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-from replay_study import scrambled, truths
+import numpy as np
+from replay_study import FIRST_SEED, scrambled, truths
 from results import keep
 
+from tilewright.records import Case, Config, Trial
 from tilewright.tune.certificate import SMALL, StopRule, estimated_regret
 from tilewright.tune.points import points_of
+from tilewright.tune.recorded import Recorded
 from tilewright.tune.regret import CONFIDENCE
-from tilewright.tune.replay import Truth
+from tilewright.tune.replay import Truth, truth_of
 from tilewright.tune.search.named import search_named
 
 LOOKED_AT = (15, 30, 60)
+
+
+def drawn(seed: int, ordered: bool) -> Truth:
+    """A landscape over 300 configurations: each parameter's own effect, one of a pair, and some noise."""
+    generator, sizes = np.random.default_rng(seed), (5, 5, 3, 4)
+    grid = np.array(list(np.ndindex(*sizes)))
+    effects = [generator.normal(0, 0.3, size) for size in sizes]
+    logs = sum((effect.cumsum() if ordered else effect)[grid[:, i]] for i, effect in enumerate(effects))
+    logs = logs + generator.normal(0, 0.1, sizes[:2])[grid[:, 0], grid[:, 1]] + generator.normal(0, 0.02, len(grid))
+    case = Case("drawn", {})
+    return truth_of(Recorded("drawn", tuple(
+        Trial("drawn", case, Config({f"p{i}": int(v) for i, v in enumerate(row)}), "", "timed", median_seconds=1e-4 * float(np.exp(log)))
+        for row, log in zip(grid, logs, strict=True)
+    )))  # fmt: skip
+
+
+def run_drawn(seed: int, ordered: bool) -> dict:
+    return run(drawn(seed, ordered), seed)
 
 
 def run(truth: Truth, seed: int) -> dict:
@@ -69,7 +90,16 @@ def study(seeds: int, workers: int) -> dict:
     chosen = [truth for truth in truths() if len(truth.points) > 40]
     rows, everything = [], []
     with ProcessPoolExecutor(workers) as pool:
-        waiting = [(truth, [pool.submit(run, truth, seed) for seed in range(seeds)]) for truth in chosen]
+        apart = {
+            f"drawn, levels {'in order' if ordered else 'in no order'}": [
+                pool.submit(run_drawn, seed, ordered) for seed in range(FIRST_SEED, FIRST_SEED + seeds)
+            ]
+            for ordered in (True, False)
+        }
+        waiting = [
+            (truth, [pool.submit(run, truth, seed) for seed in range(FIRST_SEED, FIRST_SEED + seeds)])
+            for truth in chosen
+        ]
         for truth, parts in waiting:
             found = [part.result() for part in parts]
             everything += found
@@ -80,18 +110,20 @@ def study(seeds: int, workers: int) -> dict:
                 "when stopped": summary([one["end"] for one in found]),
             })  # fmt: skip
             print(rows[-1], flush=True)
-    looks = {at: [look for one in everything for look in one["looks"] if look["measured"] == at] for at in LOOKED_AT}
-    ends = [one["end"] for one in everything]
+        landscapes = {name: over([part.result() for part in parts]) for name, parts in apart.items()}
     return {
-        "confidence": CONFIDENCE,
-        "truths": rows,
-        "all": {f"after {at}": summary(looks[at]) for at in LOOKED_AT}
-        | {
-            "when stopped": summary(ends),
-            "when stopped, not exhausted": summary([end for end in ends if end["stated"] > 0]),
-        },
-        "seconds": time.time() - started,
-    }
+        "confidence": CONFIDENCE, "first seed": FIRST_SEED, "truths": rows, "all": over(everything),
+        "landscapes": landscapes, "seconds": round(time.time() - started),
+    }  # fmt: skip
+
+
+def over(runs: list[dict]) -> dict:
+    """Coverage on the way and at the end, over runs."""
+    looks = {at: [look for one in runs for look in one["looks"] if look["measured"] == at] for at in LOOKED_AT}
+    ends = [one["end"] for one in runs]
+    some = {f"after {at}": looks[at] for at in LOOKED_AT} | {"when stopped": ends}
+    some["when stopped, not exhausted"] = [end for end in ends if end["why"] != "all"]
+    return {name: summary(found) for name, found in some.items() if found}
 
 
 def main() -> None:

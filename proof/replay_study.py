@@ -3,8 +3,17 @@
     python replay_study.py [--seeds 30] [--workers 2]
 
 The truths: three exhaustive H200 spaces, eight parts of public spaces of hand-written CUDA and HIP kernels, and the
-recorded trials of our own operators. The search was shaped on those in ``SHAPED_ON``; it was not run on the others
-before its design was settled. No model is learnt on one truth and used on another, so each is left out by itself.
+recorded trials of our own operators. What was chosen by looking at which:
+
+- that the surrogate is a Gaussian process and no forest: by all truths;
+- everything else of the search: by those in ``SHAPED_ON``, some fifty variants, seeds below 30. Most differ by less than
+  seeds do, and the one that was kept did best there, so figures on these truths flatter it. The others
+  are held out: another GPU or part of a space, but kinds of kernels that were seen (convolutions, too, in files that are
+  not kept here);
+- the model: some of its constants are set by recorded H200 trials of matmul and masked_softmax (``tune/prior.py``). So
+  where a search has the model, the H200 matmuls are not left out. Where names are scrambled nothing of any truth is in it.
+
+The seeds here, ``FIRST_SEED`` and on, were looked at for no choice.
 """
 
 import argparse
@@ -12,6 +21,7 @@ import dataclasses
 import statistics
 import time
 import zlib
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -33,6 +43,7 @@ SHAPED_ON = ("H200", "RTX 3090", "MI250X")
 RESOURCES = ("shared", "registers", "spills")
 BUDGET = 30
 AT = (15, 30)
+FIRST_SEED = 1000
 RIVAL_SEEDS = 10
 """Seeds of each of Kernel Tuner's strategies, which take longer to choose than a GPU would to measure."""
 SIGMA = 0.4
@@ -54,9 +65,9 @@ def scrambled(truth: Truth) -> Truth:
     ))  # fmt: skip
 
 
-def spoiled(truth: Truth) -> Truth:
-    """The same with each prediction off by log-normal noise; the same noise in each run."""
-    generator = np.random.default_rng(zlib.crc32(truth.name.encode()))
+def spoiled(truth: Truth, seed: int) -> Truth:
+    """The same with each prediction off by log-normal noise, drawn anew for each seed."""
+    generator = np.random.default_rng([zlib.crc32(truth.name.encode()), seed])
     off = iter(np.exp(SIGMA * generator.standard_normal(len(truth.points))))
     return _with(truth, lambda point: dataclasses.replace(
         point, predicted_seconds=None if point.predicted_seconds is None else point.predicted_seconds * float(next(off))
@@ -71,20 +82,28 @@ def predicts(truth: Truth) -> bool:
     return any(point.predicted_seconds is not None for point in truth.points)
 
 
-def ways(truth: Truth) -> dict[str, tuple[Truth, str]]:
-    """What is run on a truth: what it sees, and the search's name."""
-    found = {"ours, names scrambled": (scrambled(truth), "portfolio"), "random": (scrambled(truth), "random")}
-    if predicts(truth):
-        found["ours, with the model"] = (truth, "portfolio")
-        found["ours, with a spoiled model"] = (spoiled(truth), "portfolio")
-        found["the model's order alone"] = (truth, "prior")
-        found["a spoiled model's order alone"] = (spoiled(truth), "prior")
-    return found
+WAYS: dict[str, tuple[Callable[[Truth, int], Truth], str]] = {
+    "ours, names scrambled": (lambda truth, seed: scrambled(truth), "portfolio"),
+    "random": (lambda truth, seed: scrambled(truth), "random"),
+    "ours, with the model": (lambda truth, seed: truth, "portfolio"),
+    "ours, with a spoiled model": (spoiled, "portfolio"),
+    "the model's order alone": (lambda truth, seed: truth, "prior"),
+    "a spoiled model's order alone": (spoiled, "prior"),
+}
+"""What a search sees of a truth, and the search's name."""
+
+
+def ways(truth: Truth) -> list[str]:
+    """What is run on a truth; the model only where it says something."""
+    return [way for way in WAYS if predicts(truth) or "model" not in way]
 
 
 def ours(truth: Truth, way: str, first: int, seeds: int) -> list[list[float]]:
-    seen, name = ways(truth)[way]
-    return [list(curve) for curve in replay(seen, name, seeds=seeds, budget=BUDGET, first_seed=first).curves]
+    seen, name = WAYS[way]
+    return [
+        list(replay(seen(truth, seed), name, seeds=1, budget=BUDGET, first_seed=seed).curves[0])
+        for seed in range(first, first + seeds)
+    ]
 
 
 def theirs(truth: Truth, strategy: str, first: int, seeds: int) -> list[list[float]]:
@@ -104,12 +123,14 @@ def study(seeds: int, workers: int, *, rivals: bool = True, kept: bool = False) 
     with ProcessPoolExecutor(workers) as pool:
         for truth in truths():
             jobs = {way: (ours, way) for way in ways(truth)}
-            jobs |= {f"Kernel Tuner {name}": (theirs, name) for name in STRATEGIES if rivals}
+            if rivals and len(truth.points) > 2 * BUDGET:  # in smaller ones some of them run out of population
+                jobs |= {f"Kernel Tuner {name}": (theirs, name) for name in STRATEGIES}
             waiting = {}
             for label, (function, word) in jobs.items():
                 of = seeds if function is ours else min(seeds, RIVAL_SEEDS)
                 waiting[label] = [
-                    pool.submit(function, truth, word, first, min(5, of - first)) for first in range(0, of, 5)
+                    pool.submit(function, truth, word, FIRST_SEED + first, min(5, of - first))
+                    for first in range(0, of, 5)
                 ]
             results = {
                 label: summary([curve for part in parts for curve in part.result()]) for label, parts in waiting.items()
@@ -121,7 +142,13 @@ def study(seeds: int, workers: int, *, rivals: bool = True, kept: bool = False) 
             best = results["ours, names scrambled"]
             seconds = time.time() - started
             print(f"{truth.name}: {best['mean at 30']} {best['worst at 30']}, {seconds:.0f} s", flush=True)
-            figures = {"budget": BUDGET, "sigma": SIGMA, "truths": rows, "seconds": round(seconds)}
+            figures = {
+                "budget": BUDGET,
+                "sigma": SIGMA,
+                "first seed": FIRST_SEED,
+                "truths": rows,
+                "seconds": round(seconds),
+            }
             if kept:  # after each truth: what was done stays
                 keep("replay", figures)
     return figures

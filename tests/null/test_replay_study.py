@@ -2,6 +2,7 @@
 
 import pytest
 import replay_study
+import write_tuning
 
 from tilewright.tune.replay import replay
 
@@ -14,8 +15,8 @@ def truths():
     return [truth for name, truth in found.items() if name.startswith(("matmul shape=4096", "attention shape"))]
 
 
-def found(truth, name="portfolio", budget=30):
-    return replay(truth, name, seeds=SEEDS, budget=budget).fraction_of_best
+def found(truth, name="portfolio", budget=30, seeds=SEEDS):
+    return replay(truth, name, seeds=seeds, budget=budget).fraction_of_best
 
 
 def test_scrambled_it_knows_values_and_resources_only(truths):
@@ -41,4 +42,10 @@ def test_with_the_model_half_the_evaluations_do(truths):
 
 def test_a_spoiled_model_does_no_harm(truths):
     for truth in truths:
-        assert min(found(replay_study.spoiled(truth))) >= 0.95
+        spoiled = [replay_study.spoiled(truth, seed) for seed in range(SEEDS)]
+        assert spoiled[0].points != spoiled[1].points  # another noise for each seed
+        assert sum(found(one, seeds=1)[0] for one in spoiled) / SEEDS >= 0.96
+
+
+def test_the_page_says_what_the_results_say():
+    assert write_tuning.tables(*write_tuning.read()) in write_tuning.PAGE.read_text()
