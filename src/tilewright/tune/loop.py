@@ -98,19 +98,20 @@ class Loop:
     def _measure(self, state: _State) -> Generator[Event, None, str]:
         why: str | None = None
         while True:
-            # What is ready goes to the runner before the search is asked, which may think for a while.
-            yield from self._submit(state)
-            why = why or self._stop(self._ahead.trials)
+            if why is None:
+                # What is ready goes to the runner before anything that may think for a while is asked: whether to stop,
+                # and where to go on.
+                yield from self._submit(state)
+                why = self._stop(self._ahead.trials)
             if why is None:
                 self._ask(state)
                 if not (state.asked or state.measuring):
                     return "nothing is left that is worth measuring"
             elif not state.measuring:
                 return why
-            else:
-                state.queue.clear()
             yield from self._compiled(state)
-            yield from self._submit(state)
+            if why is None:
+                yield from self._submit(state)
             for outcome in self._runner.results(_POLL_SECONDS if state.measuring else 0):
                 yield from self._told(state, outcome)
 

@@ -115,7 +115,7 @@ def test_it_stops_when_told_and_takes_nothing_twice(tmp_path):
     enough = lambda trials: "enough" if sum(t.status == "timed" for t in trials) >= 5 else None
     ended, tried = ran(Compiled(), runner(), stop=enough)
     assert ended.why == "enough"
-    assert 5 <= ended.measured <= 7
+    assert 5 <= ended.measured <= 8  # what two seats had been given before it was asked whether to stop
     assert len(tried) == len(CONFIGS)
 
 
