@@ -7,18 +7,17 @@ kernels under ``@tw.autotune``. Files of schema 1 have no kernels.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import functools
 import importlib.metadata
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tilewright.errors import StoreFromNewerVersion, StoreUnusable
+from tilewright.runtime.lock import alone
 
 SCHEMA_VERSION = 2
 DEFAULT_PATH = Path(".tilewright/choices.json")
@@ -115,7 +114,7 @@ class Table:
     def _change(self, change: Callable[[_Entries], None]) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(self.path.parent):
+            with alone(self.path.parent):
                 self._entries = _read(self.path)
                 change(self._entries)
                 _write(self.path, self._entries)
@@ -177,18 +176,6 @@ def _plain(value: Any) -> Any:
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         value = value.item()
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time; on file systems that know no locks, all at once."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 @functools.cache

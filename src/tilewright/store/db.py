@@ -22,6 +22,7 @@ from typing import Any
 from tilewright import records
 from tilewright.errors import StoreFromNewerVersion, StoreUnusable
 from tilewright.records import Case, Environment
+from tilewright.runtime.lock import alone
 from tilewright.store import salvage
 from tilewright.store.rows import RunSummary, insert, now, summary
 
@@ -250,7 +251,7 @@ class Store:
         return self._connection
 
     def _salvaged(self) -> sqlite3.Connection:
-        with salvage.alone(self.path.parent):
+        with alone(self.path.parent):
             try:
                 return self._connect(self.path)  # another process has done it meanwhile
             except sqlite3.DatabaseError:

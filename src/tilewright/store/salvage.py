@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from tilewright.records import from_dict
@@ -79,18 +78,6 @@ def salvage(path: Path, create: Callable[[Path], sqlite3.Connection]) -> str:
     for suffix in ("-wal", "-shm"):
         Path(f"{draft}{suffix}").unlink(missing_ok=True)
     return f"{path} was damaged: {kept} records could be read and are kept; the old file is {aside}"
-
-
-@contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """One process at a time; on file systems that know no locks, all at once."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _copy_rows(damaged: Path, new: sqlite3.Connection) -> int:
