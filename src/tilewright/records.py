@@ -398,7 +398,7 @@ class Measurement:
     ``swapped`` is whether the sides were first run in reverse order. ``conditions`` say what made the machine unfit
     meanwhile. ``slowdown`` is by how much the control was made slower, None where there was none.
     ``moved`` are bytes, read and written, of one call. ``revision`` is the commit of the operator's file, ``fingerprint``
-    a hash of all that was asked for and of that file.
+    a hash of all that was asked for and of the code.
     ``launch_overhead`` is what an empty kernel takes by the same timer, ``bound_seconds`` the least that a call can take
     by the ceilings measured on the card. ``kernels`` are the names of what each side launched, ``precisions`` those of
     its library products. ``temperatures`` (°C) and ``watts`` are NVML's, in the order taken.

@@ -13,6 +13,7 @@ from tilewright.hardware.probe import environment
 from tilewright.process import Limits
 from tilewright.records import Measured, Note, drain
 from tilewright.spec.load import address
+from tilewright.spec.operator import replace as changed
 from tilewright.store.db import Store
 
 
@@ -76,6 +77,14 @@ def test_an_interrupted_run_is_gone_on_with_where_all_is_as_it_was(benched, tmp_
         assert measured(store, seed=1, shapes=("small",))[0].seconds != taken[0].seconds
         store.finish_run(run, 0, "done")
         assert resume.interrupted(store, operator.name, here) == {}
+
+
+def test_what_was_measured_of_other_code_is_not_gone_on_with():
+    operator = host_callables.own_softmax
+    known = resume.source(operator)
+    assert resume.source(changed(operator, reference=lambda x: x)) != known
+    assert resume.source(changed(operator, baselines={**operator.baselines, "double": lambda x: x})) != known
+    assert resume.source(changed(operator, shapes={})) == known
 
 
 def test_trouble_is_one_line_each_and_the_rest_goes_on(monkeypatch):

@@ -8,6 +8,7 @@ from tilewright.launch.compile import lower
 from tilewright.launch.host import inputs_of
 from tilewright.records import Case
 from tilewright.spec.operator import replace as changed
+from tilewright.spec.source import source_of
 from tilewright.tune import keys
 
 H100 = find("h100")
@@ -33,7 +34,7 @@ def test_a_shorter_list_of_configurations_leaves_the_code_of_the_rest_as_it_was(
 
 def test_the_source_is_that_of_launcher_reference_and_inputs_and_not_of_the_space():
     operator = tuned.sum_reset
-    assert keys.source_of(operator) == keys.source_of(tuned.sum_reset)
+    assert source_of(operator) == source_of(tuned.sum_reset)
     other = changed(operator, reference=lambda x: x.sum().reshape(1) + 1)
-    assert keys.source_of(operator) != keys.source_of(other)
-    assert keys.source_of(operator) != keys.source_of(changed(operator, mutates=("x",)))
+    assert source_of(operator) != source_of(other)
+    assert source_of(operator) != source_of(changed(operator, mutates=("x",)))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 from tilewright.bench.worker import Job
 from tilewright.records import Environment, Measurement
+from tilewright.runtime.source import source_hash
+from tilewright.spec.operator import Operator
+from tilewright.spec.source import source_of
 from tilewright.store.rows import RunSummary
 
 _INTERRUPTED = 130
@@ -16,11 +18,15 @@ _WHERE = ("address",)
 """What of a job says nothing of what is measured."""
 
 
-def fingerprint(job: Job, source: Path | None) -> str:
-    """Of all that a measurement follows from but the machine: the job, and the operator's file as it is now."""
+def source(operator: Operator) -> str:
+    """A hash of all code that is timed: the operator's own, whatever files it is in, and that of its baselines."""
+    return source_of(operator) + source_hash(*operator.baselines.values())
+
+
+def fingerprint(job: Job, source: str) -> str:
+    """Of all that a measurement follows from but the machine: the job, and the code as :func:`source` has it."""
     words = [f"{field.name}={getattr(job, field.name)!r}" for field in fields(job) if field.name not in _WHERE]
-    text = source.read_bytes() if source is not None else b""
-    return hashlib.sha256("\n".join(words).encode() + text).hexdigest()[:16]
+    return hashlib.sha256("\n".join([*words, source]).encode()).hexdigest()[:16]
 
 
 def interrupted(store: Any, operator: str, environment: Environment) -> dict[str, Measurement]:

@@ -134,8 +134,8 @@ class _Children:
         self._worker: Worker | None = None
         self._process = -1
         self._noted: set[str] = set()
-        self._source = source_file(operator)
-        self._revision = revisions.of(self._source)
+        self._source = resume.source(operator)
+        self._revision = revisions.of(source_file(operator))
 
     def take(self, process: int, shape: str) -> tuple[list[Event], Measurement]:
         """Raises what the child raised, and ChildFailed where it died or passed its limits."""

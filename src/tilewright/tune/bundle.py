@@ -24,7 +24,7 @@ from tilewright.launch.kept import Kept
 from tilewright.records import Case, Resources, Trial, from_dict, to_dict
 from tilewright.runtime.table import triton_version
 from tilewright.spec.operator import Operator
-from tilewright.tune import keys
+from tilewright.spec.source import source_of
 
 SCHEMA = 1
 _MANIFEST = "manifest.json"
@@ -57,7 +57,7 @@ def write(path: Path, operator: Operator, parts: Sequence[Part]) -> int:
     manifest = {
         "schema": SCHEMA,
         "operator": operator.name,
-        "source": keys.source_of(operator),
+        "source": source_of(operator),
         **_triton(),
         "parts": [{**_part(part), "lines": _lines(operator, part.trials[0].case, part.target)} for part in parts],
     }
@@ -106,7 +106,7 @@ class Bundle:
             words = f"was made with Triton {manifest['triton']}, here is {here['triton']}"
         elif manifest["build"] != here["build"]:
             words = f"was made with another build of Triton {here['triton']}"
-        elif manifest["source"] != keys.source_of(operator):
+        elif manifest["source"] != source_of(operator):
             words = f"was made of {operator.name} as it was: its launcher, kernels or reference have changed"
         if words is not None:
             raise UsageError(f"the bundle {self.path} {words}", _AGAIN)

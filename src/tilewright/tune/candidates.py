@@ -21,6 +21,7 @@ from tilewright.records import Case, Config, Resources, Trial
 from tilewright.runtime.table import triton_version
 from tilewright.spec.inputs import Inputs
 from tilewright.spec.operator import Operator
+from tilewright.spec.source import source_of
 from tilewright.tune import keys, prior
 
 
@@ -60,7 +61,7 @@ class Candidates:
         self._works: dict[tuple[object, ...], prior.Work] = {}
         self.blank = replace(
             Trial(operator.name, case, Config({}), target.name, "compiled"),
-            source=keys.source_of(operator),
+            source=source_of(operator),
             triton=triton_version(),
             ptxas=ptxas_version(),
         )

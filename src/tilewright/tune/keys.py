@@ -1,11 +1,8 @@
-"""Hashes of what a Trial holds for: while an operator says and launches the same, nothing needs to be measured again."""
+"""The hash of what a configuration launches: while it is the same, nothing needs to be measured again."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import hashlib
-import inspect
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -14,25 +11,6 @@ import torch
 
 from tilewright.launch.compile import Lowered
 from tilewright.launch.launch import Launch, describe_value
-from tilewright.runtime.source import source_hash
-from tilewright.spec.operator import Operator
-
-
-def source_of(operator: Operator) -> str:
-    """A hash of what an operator says is right and how it launches: launcher, kernels, reference, values; not its space."""
-    parts = [operator.run, operator.reference, operator.inputs, operator.grid]
-    for name, value in sorted(operator.values.items()):
-        parts += [name, _value_class(value)]
-    return source_hash(*parts, (operator.mutates, operator.grad, operator.dtypes))
-
-
-def _value_class(value: Any) -> Any:
-    """What tells value classes apart: the text of a function, the fields of a dataclass, choices as they are."""
-    if inspect.isroutine(value) or isinstance(value, functools.partial):
-        return value
-    if callable(value) and not dataclasses.is_dataclass(value):
-        return type(value).__call__
-    return repr(value)
 
 
 def code_of(launches: Sequence[Launch], lowered: Sequence[Lowered]) -> str:
